@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Of the collectives of the reporting rank, one after the other, and the most memory that a rank
+/// The collectives of the reporting rank, one after the other, and the most memory that a rank
 /// held.
 struct Cost {
   std::int64_t collectives = 0;

@@ -170,6 +170,7 @@ void try_edits(const Scenario& scenario, const ScenarioResult& result, const Pro
   for (const ScenarioMeshDim& dim : result.run.scenario.mesh.dims) {
     suspicion.mesh_dims.push_back(dim.name);
   }
+  for (const ScenarioInput& input : scenario.inputs) suspicion.inputs.push_back(input.name);
   const Stopwatch watch;
   std::int64_t more = kMostMore;
   std::size_t right = 0;

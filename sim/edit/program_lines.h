@@ -18,7 +18,7 @@ struct ProgramLine {
 };
 using ProgramLines = std::vector<ProgramLine>;
 
-// Of text that is written out, in characters: the longest line, and a step of indentation.
+// Limits of text that is written out, in characters: the longest line, and a step of indentation.
 inline constexpr std::size_t kLongestLine = 110;
 inline constexpr std::size_t kIndentation = 4;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
 
 #include "sim/language/syntax/ast_walk.h"
@@ -15,7 +16,6 @@ namespace shardlab {
 
 namespace {
 
-using ast::Call;
 using ast::Expression;
 
 enum class EditKind : std::uint8_t {
@@ -32,8 +32,10 @@ enum class EditKind : std::uint8_t {
   kDropped,     ///< a method that is called
   kWeighted,    ///< a mean of means becomes a sum over a count
   kOutOfPlace,  ///< a new value instead of a write
+  kShape,       ///< of the whole, in from_local
+  kAveraged,    ///< weights after the step, not gradients: the last resort
 };
-constexpr int kKinds = 13;
+constexpr int kKinds = 15;
 
 using Kinds = std::vector<EditKind>;
 
@@ -49,8 +51,8 @@ Kinds kinds_of(std::string_view cause) {
       {causes::kOtherReduction, {kAverage}},
       {causes::kFactor, {kLess, kAverage, kGroup, kFactor}},
       {causes::kOneFactor, {kAverage, kGroup, kFactor}},
-      {causes::kOtherLabel, {kLabel, kOffset, kDropped, kDim}},
-      {causes::kOtherChunk, {kLabel, kOffset, kDim, kWhole}},
+      {causes::kOtherLabel, {kLabel, kOffset, kDropped, kDim, kShape}},
+      {causes::kOtherChunk, {kOffset, kLabel, kDim, kWhole}},
       {causes::kOneMask, {kWhole}},
       {causes::kUnequalNumber, {kReduction, kWhole}},
       {causes::kPartedBranch, {kReduction, kWhole}},
@@ -60,6 +62,9 @@ Kinds kinds_of(std::string_view cause) {
   }
   return {};
 }
+
+constexpr std::pair<const char*, const char*> kReductions[] = {
+    {"avg", "an average"}, {"sum", "a sum"}, {"max", "a maximum"}};
 
 /// A placement as S(0) and as Shard(0).
 struct Spelling {
@@ -71,12 +76,6 @@ constexpr Spelling kPlacements[] = {kReplicate,           {"P(sum)", "Partial()"
                                     {"S(0)", "Shard(0)"}, {"S(1)", "Shard(1)"},
                                     {"S(2)", "Shard(2)"}, {"P(avg)", "Partial(\"avg\")"}};
 
-std::string name_of(const Expression& function) {
-  if (const auto* name = std::get_if<ast::Name>(&function.node)) return name->id;
-  if (const auto* method = std::get_if<ast::Attribute>(&function.node)) return method->name;
-  return "";
-}
-
 bool is_module(const Expression& expression) {
   constexpr std::array<std::string_view, 6> kModules = {"torch", "F",    "dist",
                                                         "mesh",  "math", "aten"};
@@ -84,26 +83,25 @@ bool is_module(const Expression& expression) {
   return name != nullptr && std::ranges::find(kModules, name->id) != kModules.end();
 }
 
-const Call* call_of(const Expression& expression, std::initializer_list<const char*> names) {
-  const auto* call = std::get_if<Call>(&expression.node);
-  if (call == nullptr) return nullptr;
-  const std::string name = name_of(*call->function);
-  const bool found = std::ranges::any_of(names, [&](const char* one) { return name == one; });
-  return found ? call : nullptr;
-}
-
 // The call combines what ranks hold, or labels it so.
-const Call* combining(const Expression& expression) {
-  const Call* call = call_of(expression, {"all_reduce", "reduce_scatter", "from_local"});
+const ast::Call* combining(const Expression& expression) {
+  const ast::Call* call = call_of(expression, {"all_reduce", "reduce_scatter", "from_local"});
   return call != nullptr && !call->arguments.empty() ? call : nullptr;
 }
 
 class Proposer {
  public:
   explicit Proposer(const Suspicion& suspicion)
-      : text_(suspicion.program->source->text()), mesh_dims_(suspicion.mesh_dims) {
+      : text_(suspicion.program->source->text()),
+        mesh_dims_(suspicion.mesh_dims),
+        inputs_(suspicion.inputs) {
+    for (const ast::Statement& statement : suspicion.program->body) {
+      const auto* assign = std::get_if<ast::Assign>(&statement.node);
+      if (assign == nullptr || !is_update(*assign->value)) continue;
+      updated_.insert(std::string(ast::base_name(*assign->targets.front())));
+    }
     ast::any_part(suspicion.program->body, [&](const Expression& part) {
-      const Call* range = call_of(part, {"range"});
+      const ast::Call* range = call_of(part, {"range"});
       if (range == nullptr || range->arguments.empty()) return false;
       const auto* last = std::get_if<ast::Constant>(&range->arguments.back().value->node);
       const auto* count = last == nullptr ? nullptr : std::get_if<std::int64_t>(&last->value);
@@ -128,7 +126,7 @@ class Proposer {
     const SourceSpan span = whole_span(text_, expression);
     return std::string(text_.substr(span.begin, span.end - span.begin));
   }
-  // As an operand of what is written behind it.
+  // The text as an operand of the op that follows it.
   std::string operand(const Expression& expression) const {
     const std::string text = text_of(expression);
     const bool sum = std::holds_alternative<ast::Binary>(expression.node) ||
@@ -148,7 +146,7 @@ class Proposer {
       scale(expression);
     }
     constants(expression);
-    if (const auto* call = std::get_if<Call>(&expression.node)) {
+    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
       calls(expression, *call);
       for (const ast::CallArgument& argument : call->arguments) {
         look_at(*argument.value, is_value && argument.keyword.empty());
@@ -159,6 +157,7 @@ class Proposer {
     }
     if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {
       own_place(*subscript);
+      own_part(expression, *subscript);
     }
     const auto* binary = std::get_if<ast::Binary>(&expression.node);
     const bool counts = binary != nullptr && (binary->op == ast::BinaryOp::kFloorDiv ||
@@ -167,18 +166,28 @@ class Proposer {
     ast::for_each_part(expression, [&](const Expression& part) { look_at(part, values); });
   }
 
+  // w - rate * g: what is reduced here are weights.
+  bool is_update(const Expression& expression) const {
+    const auto* name = std::get_if<ast::Name>(&expression.node);
+    if (name != nullptr) return updated_.contains(name->id);
+    const auto* binary = std::get_if<ast::Binary>(&expression.node);
+    return binary != nullptr && binary->op == ast::BinaryOp::kSub &&
+           text_.find("backward") != text_.npos;
+  }
+
   void one_more_reduction(const Expression& expression) {
     if (std::holds_alternative<ast::Constant>(expression.node)) return;
     if (std::holds_alternative<ast::Tuple>(expression.node)) return;
     const std::string text = text_of(expression);
+    const EditKind kind = is_update(expression) ? EditKind::kAveraged : EditKind::kReduction;
     for (const char* reduction : reductions_) {
       for (const std::string& dim : mesh_dims_) {
-        add(EditKind::kReduction, expression,
+        add(kind, expression,
             fmt::format("all_reduce({}, \"{}\", group=\"{}\")", text, reduction, dim),
             "a reduction over " + dim);
       }
       if (mesh_dims_.size() < 2) continue;
-      add(EditKind::kReduction, expression, fmt::format("all_reduce({}, \"{}\")", text, reduction),
+      add(kind, expression, fmt::format("all_reduce({}, \"{}\")", text, reduction),
           "a reduction over all ranks");
     }
   }
@@ -201,9 +210,23 @@ class Proposer {
     }
   }
 
-  // "sum", "tp", 0, world_size.
+  // "sum", dist.ReduceOp.SUM, "tp", 0, world_size, rank.
   void constants(const Expression& expression) {
+    const auto* member = std::get_if<ast::Attribute>(&expression.node);
+    if (member != nullptr && text_of(*member->object).ends_with("ReduceOp")) {
+      for (const auto& [word, what] : kReductions) {
+        std::string other = word;
+        std::ranges::transform(other, other.begin(), [](char c) { return std::toupper(c); });
+        if (other == member->name) continue;
+        add(EditKind::kAverage, expression, text_of(*member->object) + "." + other, what);
+      }
+    }
     const auto* name = std::get_if<ast::Name>(&expression.node);
+    for (const std::string& dim : mesh_dims_) {
+      if (name == nullptr || name->id != "rank" || mesh_dims_.size() < 2) break;
+      add(EditKind::kGroup, expression, fmt::format("mesh.coordinate(\"{}\")", dim),
+          "the place along " + dim);
+    }
     if (name != nullptr && name->id == "world_size") {
       for (const std::string& dim : mesh_dims_) {
         add(EditKind::kGroup, expression, fmt::format("mesh.size(\"{}\")", dim),
@@ -220,9 +243,10 @@ class Proposer {
     }
     const auto* text = std::get_if<std::string>(&constant->value);
     if (text == nullptr) return;
-    if (*text == "sum" || *text == "avg") {
-      add(EditKind::kAverage, expression, *text == "sum" ? "\"avg\"" : "\"sum\"",
-          *text == "sum" ? "an average" : "a sum");
+    for (const auto& [word, what] : kReductions) {
+      const bool reduces = *text == "sum" || *text == "avg" || *text == "max";
+      if (reduces && *text != word)
+        add(EditKind::kAverage, expression, fmt::format("\"{}\"", word), what);
     }
     if (std::ranges::find(mesh_dims_, *text) == mesh_dims_.end()) return;
     for (const std::string& dim : mesh_dims_) {
@@ -230,7 +254,7 @@ class Proposer {
     }
   }
 
-  void calls(const Expression& expression, const Call& call) {
+  void calls(const Expression& expression, const ast::Call& call) {
     if (call_of(expression, {"all_reduce", "reduce_scatter", "all_gather"}) != nullptr &&
         !call.arguments.empty()) {
       add(EditKind::kLess, expression, text_of(*call.arguments.front().value),
@@ -251,6 +275,7 @@ class Proposer {
     if (call_of(expression, {"from_local"}) != nullptr && !call.arguments.empty()) {
       add(EditKind::kWhole, expression, distributed(text_of(*call.arguments.front().value)),
           "the distributed tensors");
+      shapes(expression, call);
     }
     if (call_of(expression, {"arange"}) != nullptr && call.arguments.size() == 1)
       offset(expression, call);
@@ -264,7 +289,7 @@ class Proposer {
   }
 
   // f(a, keyword=b) with one argument more, less or otherwise: an empty value leaves it out.
-  std::string with_argument(const Call& call, const std::string& keyword,
+  std::string with_argument(const ast::Call& call, const std::string& keyword,
                             const std::string& value) const {
     std::string out;
     bool done = false;
@@ -280,7 +305,7 @@ class Proposer {
     return text_of(*call.function) + "(" + out + ")";
   }
 
-  void other_group(const Expression& expression, const Call& call) {
+  void other_group(const Expression& expression, const ast::Call& call) {
     for (const std::string& dim : mesh_dims_) {
       add(EditKind::kGroup, expression, with_argument(call, "group", '"' + dim + '"'),
           "the group " + dim);
@@ -289,7 +314,7 @@ class Proposer {
   }
 
   // C(a + b) as C(a) + b, C(F.linear(x, w, b)) as C(F.linear(x, w)) + b.
-  void term_after(const Expression& expression, const Call& call) {
+  void term_after(const Expression& expression, const ast::Call& call) {
     const Expression& given = *call.arguments.front().value;
     const auto around = [&](const std::string& inner) {
       const SourceSpan span = whole_span(text_, expression), part = whole_span(text_, given);
@@ -307,7 +332,7 @@ class Proposer {
           operand(*sum->left) + " + " + around(text_of(*sum->right)),
           "the term behind the reduction");
     }
-    const Call* linear = call_of(given, {"linear"});
+    const ast::Call* linear = call_of(given, {"linear"});
     if (linear == nullptr || linear->arguments.size() != 3) return;
     const std::string inner =
         fmt::format("{}({}, {})", text_of(*linear->function), text_of(*linear->arguments[0].value),
@@ -318,7 +343,7 @@ class Proposer {
   }
 
   // The items of placements=[Shard(0), Replicate()], also where the list has no keyword.
-  static const std::vector<ast::ExpressionPtr>* placement_list(const Call& call) {
+  static const std::vector<ast::ExpressionPtr>* placement_list(const ast::Call& call) {
     for (std::size_t i = 0; i < call.arguments.size(); ++i) {
       const ast::CallArgument& argument = call.arguments[i];
       if (argument.keyword != "placements" && (i == 0 || !argument.keyword.empty())) continue;
@@ -346,7 +371,7 @@ class Proposer {
     }
   }
 
-  void relabel(const Expression& expression, const Call& call) {
+  void relabel(const Expression& expression, const ast::Call& call) {
     for (const std::string& dim : mesh_dims_) {
       const auto given = std::ranges::find(call.arguments, dim, &ast::CallArgument::keyword);
       if (given != call.arguments.end() && text_of(*given->value).starts_with('P')) {
@@ -363,7 +388,7 @@ class Proposer {
   }
 
   // x.to_local() of what is pieces.
-  void local_pieces(const Expression& expression, const Call& call) {
+  void local_pieces(const Expression& expression, const ast::Call& call) {
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if (method == nullptr) return;
     const std::string object = text_of(*method->object);
@@ -401,7 +426,7 @@ class Proposer {
   }
 
   // arange(n) of a piece begins where the piece does.
-  void offset(const Expression& expression, const Call& call) {
+  void offset(const Expression& expression, const ast::Call& call) {
     const std::string size = operand(*call.arguments.front().value);
     for (const std::string& dim : mesh_dims_) {
       add(EditKind::kOffset, expression,
@@ -420,10 +445,49 @@ class Proposer {
     }
   }
 
+  // x[:, :n], the first part: the own one.
+  void own_part(const Expression& expression, const ast::Subscript& subscript) {
+    const auto* tuple = std::get_if<ast::Tuple>(&subscript.index->node);
+    const std::size_t dims = tuple != nullptr ? tuple->items.size() : 1;
+    const std::string object = operand(*subscript.object);
+    for (std::size_t i = 0; i < dims; ++i) {
+      const Expression& index = tuple != nullptr ? *tuple->items[i] : *subscript.index;
+      const auto* slice = std::get_if<ast::Slice>(&index.node);
+      if (slice == nullptr || slice->step || !slice->stop) continue;
+      for (const std::string& dim : mesh_dims_) {
+        if (slice->start) break;
+        add(EditKind::kOffset, expression,
+            fmt::format("{}.chunk(mesh.size(\"{}\"), dim={})[mesh.coordinate(\"{}\")]", object, dim,
+                        i, dim),
+            "the piece of the own rank");
+      }
+    }
+  }
+
+  // The sizes of inputs, or of two of them, as those of the whole.
+  void shapes(const Expression& expression, const ast::Call& call) {
+    if (std::ranges::find(call.arguments, "shape", &ast::CallArgument::keyword) !=
+        call.arguments.end()) {
+      return;
+    }
+    const auto shape = [&](const std::string& text) {
+      add(EditKind::kShape, expression, with_argument(call, "shape", text),
+          "the shape of the whole");
+    };
+    constexpr std::size_t kMost = 4;
+    const std::size_t count = std::min(kMost, inputs_.size());
+    for (std::size_t i = 0; i < count; ++i) shape(inputs_[i] + ".shape");
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < count; ++k) {
+        if (i != k) shape(fmt::format("[{}.shape[0], {}.shape[-1]]", inputs_[i], inputs_[k]));
+      }
+    }
+  }
+
   // x.clamp_(0) as x = x.clamp(0).
   void out_of_place(const ast::Statement& statement) {
     const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
-    const auto* call = alone == nullptr ? nullptr : std::get_if<Call>(&alone->value->node);
+    const auto* call = alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
     const auto* method =
         call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
     if (method == nullptr || !method->name.ends_with('_')) return;
@@ -436,7 +500,7 @@ class Proposer {
   }
 
   // torch.ones(n) next to distributed tensors.
-  void distribute(const Expression& expression, const Call& call) {
+  void distribute(const Expression& expression, const ast::Call& call) {
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if (method == nullptr || !is_module(*method->object)) return;
     add(EditKind::kLabel, expression, fmt::format("distribute({}, mesh=mesh)", text_of(expression)),
@@ -444,7 +508,7 @@ class Proposer {
   }
 
   // (a / b).mean() as a.sum() / b.sum().
-  void mean_of_ratios(const Expression& expression, const Call& call) {
+  void mean_of_ratios(const Expression& expression, const ast::Call& call) {
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     const auto* ratio =
         method == nullptr ? nullptr : std::get_if<ast::Binary>(&method->object->node);
@@ -455,10 +519,10 @@ class Proposer {
   }
 
   // all_reduce(x.mean(), "avg") of unequal pieces, and norms.
-  void weighted(const Expression& expression, const Call& call) {
+  void weighted(const Expression& expression, const ast::Call& call) {
     if (call.arguments.empty()) return;
     const Expression& given = *call.arguments.front().value;
-    const Call* inner = call_of(given, {"mean", "norm"});
+    const ast::Call* inner = call_of(given, {"mean", "norm"});
     const auto* method =
         inner == nullptr ? nullptr : std::get_if<ast::Attribute>(&inner->function->node);
     if (method == nullptr || is_module(*method->object)) return;
@@ -480,103 +544,12 @@ class Proposer {
 
   std::string_view text_;
   const std::vector<std::string>& mesh_dims_;
+  const std::vector<std::string>& inputs_;
+  std::set<std::string> updated_;  ///< names of weights after the step
   std::set<std::int64_t> counts_;  ///< of passes of loops
   std::vector<const char*> reductions_ = {"sum", "avg", "max", "min"};
   std::array<std::vector<Proposal>, kKinds> found_;
 };
-
-// Places at which values leave the distributed world and come back.
-struct Borders {
-  std::vector<TextEdit> leaves;                   // x.to_local() as x
-  std::vector<std::vector<TextEdit>> returns;     // from_local(y, ...) as y
-  std::vector<std::vector<TextEdit>> unlabelled;  // from_local(y, mesh=mesh, tp=S(0)) as replicas
-  std::vector<TextEdit> gathers;                  // x.to_local() as x.full_tensor()
-};
-
-class BorderFinder {
- public:
-  explicit BorderFinder(const ast::Program& program) : text_(program.source->text()) {
-    ast::any_part(program.body, [&](const Expression& part) {
-      look_at(part);
-      return false;
-    });
-  }
-
-  Borders found;
-
- private:
-  void look_at(const Expression& part) {
-    const SourceSpan whole = whole_span(text_, part);
-    if (const Call* call = call_of(part, {"to_local"})) {
-      const auto* method = std::get_if<ast::Attribute>(&call->function->node);
-      if (method == nullptr) return;
-      const std::uint32_t end = whole_span(text_, *method->object).end;
-      found.leaves.push_back({{end, whole.end}, ""});
-      found.gathers.push_back({{end, whole.end}, ".full_tensor()"});
-    } else if (const Call* label = call_of(part, {"from_local"})) {
-      if (label->arguments.empty()) return;
-      const SourceSpan value = whole_span(text_, *label->arguments.front().value);
-      found.returns.push_back({{{whole.begin, value.begin}, ""}, {{value.end, whole.end}, ""}});
-      found.unlabelled.push_back({{{value.end, whole.end}, ", mesh=mesh)"}});
-    }
-  }
-
-  std::string_view text_;
-};
-
-// Distributed tensors all the way, or whole ones, between one place or all places and back.
-std::vector<Proposal> at_borders(const ast::Program& program) {
-  const Borders found = BorderFinder(program).found;
-  std::vector<Proposal> all;
-  const auto add = [&](std::vector<TextEdit> edits, const char* what) {
-    std::ranges::sort(edits, {}, [](const TextEdit& edit) { return edit.span.begin; });
-    all.push_back({std::move(edits), what});
-  };
-  std::vector<TextEdit> everything = found.leaves;
-  for (const auto& edits : found.returns) {
-    everything.insert(everything.end(), edits.begin(), edits.end());
-  }
-  for (std::size_t i = 0; i < found.leaves.size(); ++i) {
-    for (std::size_t j = 0; j < found.returns.size(); ++j) {
-      std::vector<TextEdit> edits = found.returns[j];
-      edits.push_back(found.leaves[i]);
-      add(std::move(edits), "distributed tensors");
-      edits = found.unlabelled[j];
-      edits.push_back(found.gathers[i]);
-      add(std::move(edits), "whole tensors");
-    }
-  }
-  add(std::move(everything), "distributed tensors");
-  return all;
-}
-
-SourceSpan span_of(std::size_t begin, std::size_t end) {
-  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
-}
-
-// `if rank == 0:` gives way to what is inside of it.
-void unwrap(const ast::Program& program, const ast::Block& block, std::vector<Proposal>& all) {
-  const std::string& text = program.source->text();
-  for (const ast::Statement& statement : block) {
-    ast::for_each_part(
-        statement, [](const Expression&) {},
-        [&](const ast::Block& inner) { unwrap(program, inner, all); });
-    const auto* choice = std::get_if<ast::If>(&statement.node);
-    if (choice == nullptr || choice->branches.size() != 1) continue;
-    const ast::Block& body = choice->branches.front().body;
-    const std::size_t begin = text.rfind('\n', statement.span.begin) + 1;
-    const std::size_t first = body.front().span.begin;
-    const std::size_t blanks = statement.span.begin - begin;
-    const std::size_t deeper = first - text.rfind('\n', first) - 1 - blanks;
-    std::vector<TextEdit> edits = {{span_of(begin + blanks, first), ""}};
-    for (std::size_t line = text.find('\n', first) + 1; line > 0 && line < text.size();
-         line = text.find('\n', line) + 1) {
-      if (text.find_first_not_of(' ', line) <= line + blanks) break;
-      edits.push_back({span_of(line, line + deeper), ""});
-    }
-    all.push_back({std::move(edits), "what all ranks do"});
-  }
-}
 
 // All statements of a program, the nearest to a line first; of two as near the earlier one.
 std::vector<const ast::Statement*> by_distance(const ast::Program& program, std::int64_t line) {
@@ -629,17 +602,17 @@ std::vector<Proposal> proposals(const Suspicion& suspicion) {
   };
   take_kinds(kinds_of(suspicion.cause));
   if (suspicion.failed) {
-    std::vector<Proposal> unwrapped;
-    unwrap(program, program.body, unwrapped);
-    take(unwrapped);
+    take(of_messages(program));
+    take(unwrapped(program));
     // A run that ends where it failed before proves little of edits that nobody asked for.
-    if (suspicion.cause.empty()) take_kinds({kLabel, kWhole, kOutOfPlace});
+    if (suspicion.cause.empty()) take_kinds({kShape, kLabel, kWhole, kOutOfPlace});
     return all;
   }
   take(at_borders(program));
   for (auto& found : by_statement) {
-    for (const std::vector<Proposal>& some : found) take(some);
+    for (std::size_t kind = 0; kind < static_cast<std::size_t>(kShape); ++kind) take(found[kind]);
   }
+  take_kinds({kShape, kAveraged});
   return all;
 }
 

@@ -7,14 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/edit/line_edits.h"
+#include "sim/edit/block_edits.h"
 
 namespace shardlab {
-
-struct Proposal {
-  std::vector<TextEdit> edits;  ///< of the program's text, in its order
-  std::string what;             ///< "another group"
-};
 
 /// The text with the edits made.
 std::string edited_text(std::string text, const std::vector<TextEdit>& edits);
@@ -23,9 +18,10 @@ std::string edited_text(std::string text, const std::vector<TextEdit>& edits);
 struct Suspicion {
   const ast::Program* program = nullptr;
   std::vector<std::string> mesh_dims;
-  std::int64_t line = 0;   ///< of the file, to look at first
-  std::string_view cause;  ///< an id, or empty
-  bool failed = false;     ///< the program did not run to its end
+  std::vector<std::string> inputs;  ///< names
+  std::int64_t line = 0;            ///< of the file, to look at first
+  std::string_view cause;           ///< an id, or empty
+  bool failed = false;              ///< the program did not run to its end
 };
 
 /// Each once: those that the cause asks for come first, at the line and then around it; then those

@@ -37,9 +37,13 @@ std::string comment_of_failure(const Trials& trials, const Scenario& scenario) {
   if (trials.failing().empty()) return {};
   std::istringstream lines(scenario.program->source->text());
   std::string line;
-  for (int at = 0; at <= *trials.failing().begin(); ++at) std::getline(lines, line);
-  const std::size_t begin = line.rfind("  # ");
-  return begin == std::string::npos ? std::string() : line.substr(begin + 4);
+  // A statement without a place of its own is told by the last one before it.
+  std::string comment;
+  for (int at = 0; at <= *trials.failing().begin() && std::getline(lines, line); ++at) {
+    const std::size_t begin = line.rfind("  # ");
+    if (begin != std::string::npos) comment = line.substr(begin + 4);
+  }
+  return comment;
 }
 
 std::int64_t count_lines(const std::string& text) { return std::ranges::count(text, '\n'); }

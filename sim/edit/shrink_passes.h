@@ -23,7 +23,7 @@ bool drop_entries(Trials& trials);
 bool simplify_expressions(Trials& trials);
 /// A name that is read once gives way to its value.
 bool fold_names(Trials& trials);
-/// Of tensor dims.
+/// Makes sizes of tensor dims smaller.
 bool shrink_sizes(Trials& trials);
 /// Mesh dims go, or have fewer ranks.
 bool shrink_mesh(Trials& trials);

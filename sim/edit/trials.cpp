@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/fix.h"
+#include "sim/scenario/cause.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace shardlab {
@@ -37,6 +38,11 @@ Trials::Trials(const Scenario& scenario, const OpRegistry& registry, const Shrin
     fail(ErrorKind::kValue,
          Fix{"give a scenario that fails, or --set and --seed with which it does"},
          "{}: nothing is wrong, so there is nothing to shrink", scenario.file->file());
+  }
+  if (failure_.cause == causes::kNone) {
+    fail(ErrorKind::kValue, Fix{"shardlab blame shows the line, and edits that mend it"},
+         "{}: {}, and its cause is not known: a smaller program could be wrong for another reason",
+         scenario.file->file(), to_string(failure_));
   }
   for (const std::int64_t line : failure_.lines) {
     const std::vector<int> from = lines_behind(best_.program, text.first_line, line);

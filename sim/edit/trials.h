@@ -23,7 +23,7 @@ struct ShrinkOptions {
 class Trials {
  public:
   /// Runs the scenario as it is written out. All arguments outlive it.
-  ///   fails  Value: it does not fail
+  ///   fails  Value: it does not fail, or its cause is not known
   Trials(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options);
 
   /// The smallest one so far that fails as the first.

@@ -13,7 +13,7 @@ namespace {
 
 using Flow = FlowNode::Kind;
 
-// By line: sizes of the groups of collectives there, with their names.
+// A line has the sizes of the groups of its collectives, with their names.
 using Groups = std::multimap<int, std::pair<std::int64_t, std::string>>;
 
 Groups groups_of(const std::vector<TraceEvent>& events) {

@@ -20,6 +20,7 @@
 #include "sim/verify/assertions.h"
 #include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/size_of_piece.h"
 #include "sim/verify/labels/suspects.h"
 #include "sim/verify/parting_branches.h"
@@ -427,15 +428,17 @@ class Verification {
     }
   }
 
-  // Only the first wrong values are explained: those that follow from them are wrong, too.
+  // Only the first are explained, as others follow from them; what differs takes no turn of these.
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
-    for (ValueReport& report : judgement_.values) {
-      if (!is_off(report)) continue;
-      if (tried++ == kMost) return;
-      report.cause = explain(report);
-      if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
+    for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) {
+      for (ValueReport& report : judgement_.values) {
+        if (report.outcome() != outcome) continue;
+        if (tried++ == kMost) return;
+        report.cause = explain(report);
+        if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
+      }
     }
   }
 
@@ -506,10 +509,7 @@ class Verification {
     for (std::size_t i = steps.size(); i-- > 0;) {
       const LoggedCall& step = steps[i];
       for (std::size_t k = 0; k < step.results.size(); ++k) {
-        const bool same = step.results[k].meta.shape == expected->meta.shape &&
-                          step.results[k].reals == (*held)[0].reals &&
-                          step.results[k].integers == (*held)[0].integers;
-        if (!same) continue;
+        if (!same_numbers(step.results[k], (*held)[0])) continue;
         const auto ranks = static_cast<std::size_t>(run_.scenario.world);
         return is_right_with({{step.key, k, {ranks, expected}}}, report);
       }

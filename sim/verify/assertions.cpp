@@ -9,6 +9,7 @@
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/verify.h"
 
 namespace shardlab {
@@ -64,8 +65,7 @@ std::optional<GlobalValue> value_on(const Ranks& ranks, std::size_t rank, std::s
 void bring_together(GlobalValue& a, GlobalValue& b) {
   if (a.meta.dtype == b.meta.dtype && a.meta.shape == b.meta.shape) return;
   for (GlobalValue* value : {&a, &b}) {
-    value->reals.insert(value->reals.end(), value->integers.begin(), value->integers.end());
-    value->integers.clear();
+    *value = in_reals(std::move(*value));
     value->meta = contiguous_meta(Dims{}, DType::kF64);
   }
 }
@@ -75,15 +75,6 @@ F64Noise noise_of(const Ranks& declared, const GlobalValue& truth, std::size_t r
   const auto own = value_on(declared, rank, index, side);
   const bool alike = own && own->is_integral() == truth.is_integral();
   return alike ? f64_noise(*own, truth, 0, largest) : F64Noise{};
-}
-
-std::string index_text(std::int64_t element, const Dims& shape) {
-  Dims index(shape.size());
-  for (std::size_t dim = shape.size(); dim-- > 0;) {
-    index[dim] = element % shape[dim];
-    element /= shape[dim];
-  }
-  return shape.empty() ? "" : fmt::format(" at [{}]", text_of_list(index, ", "));
 }
 
 std::string type_of(const Value& value) {
@@ -107,9 +98,11 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
   const AssertedPair* own = pair_of(declared, rank, index);
   const AssertedPair& pair = own != nullptr ? *own : *pair_of(in_f64, rank, index);
   const SourceText& source = *pair.where.source;
+  const Dims& shape = a->meta.shape;
+  const std::string place = text_of_list(index_of(result.worst_index, shape), ", ");
   return Error(ErrorKind::kAssert,
                fmt::format("assert_close: a is {:.9g}, b is {:.9g}{}", result.got, result.expected,
-                           index_text(result.worst_index, a->meta.shape)))
+                           shape.empty() ? "" : " at [" + place + "]"))
       .with("op", fmt::format("a {}, b {}", type_of(pair.a), type_of(pair.b)))
       .with("at", fmt::format("rank {}, {}", rank, pair.where.at()))
       .with("excerpt", source.excerpt(pair.where.span.begin));

@@ -52,7 +52,7 @@ std::optional<double> factor_between(const Numbers& a, const Numbers& b, double 
 }
 
 bool close_to(double number, double other) {
-  return std::fabs(number - other) <= 1e-4 * std::fabs(other);
+  return std::fabs(number - other) <= rounding::kFactor * std::fabs(other);
 }
 
 // "4 times", "1/4 of"; empty for factors that no count explains.
@@ -164,55 +164,23 @@ Sentence not_reduced(const Evidence& evidence) {
   if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
   for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
     const auto lines = lines_along(*evidence.layout, dim);
+    if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
+    const auto missing = [&](const char* what, const char* op) {
+      return fmt::format(
+          "the ranks along {0} hold different values whose {1} is the expected one: an all_reduce "
+          "with {2} over {0} is missing",
+          evidence.layout->names()[dim], what, op);
+    };
     const auto n = static_cast<double>(evidence.layout->size(dim));
-    if (n < 2 || !differ_along(evidence, lines)) continue;
-    const std::string& name = evidence.layout->names()[dim];
     const auto sum = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
       return weighted_sum(evidence, line, Numbers(line.size(), 1));
     });
-    if (sum && close_to(*sum, 1)) {
-      return fmt::format(
-          "the ranks along {} hold different values whose sum is the expected one: an all_reduce "
-          "with sum over {} is missing",
-          name, name);
-    }
-    if (sum && close_to(*sum, n)) {
-      return fmt::format(
-          "the ranks along {} hold different values whose mean is the expected one: an all_reduce "
-          "with avg over {} is missing{}",
-          name, name, or_over_another(evidence, dim));
-    }
+    if (sum && close_to(*sum, 1)) return missing("sum", "sum");
+    if (sum && close_to(*sum, n)) return missing("mean", "avg") + or_over_another(evidence, dim);
     const auto most = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
       return largest_of(evidence, line);
     });
-    if (most && close_to(*most, 1) && !one_holds_all(evidence)) {
-      return fmt::format(
-          "the ranks along {} hold different values whose largest is the expected one: an "
-          "all_reduce with max over {} is missing",
-          name, name);
-    }
-  }
-  return std::nullopt;
-}
-
-// They may also be summed, but along the wrong mesh dim: values that are alike along it count that
-// often, and values that differ along another one are left.
-Sentence reduced_elsewhere(const Evidence& evidence) {
-  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
-  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
-  for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
-    const auto lines = lines_along(*evidence.layout, dim);
-    if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
-    const auto sum = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
-      return weighted_sum(evidence, line, Numbers(line.size(), 1));
-    });
-    const std::string source = sum ? source_of(*sum, evidence) : "";
-    if (source.empty()) continue;
-    const std::string& name = evidence.layout->names()[dim];
-    return fmt::format(
-        "the ranks along {} hold different values whose sum is {} the expected one, and {}: it "
-        "was reduced over another mesh dim than {}",
-        name, factor_text(*sum), source, name);
+    if (most && close_to(*most, 1) && !one_holds_all(evidence)) return missing("largest", "max");
   }
   return std::nullopt;
 }
@@ -243,7 +211,6 @@ Sentence factor_off(const Evidence& evidence) {
   const auto factor =
       factor_between(evidence.got.reals, evidence.expected.reals, evidence.relative);
   if (!factor || close_to(*factor, 1)) return std::nullopt;
-  if (close_to(*factor, -1)) return "it has the opposite sign";
   const std::string text = factor_text(*factor), source = source_of(*factor, evidence);
   if (text.empty()) return std::nullopt;
   if (source.empty()) return fmt::format("it is {} the expected value", text);
@@ -255,7 +222,7 @@ Sentence factor_off(const Evidence& evidence) {
 // Elements of `value` spread over the shape of `like`, as broadcasting does; empty where it can't.
 Numbers broadcast(const GlobalValue& value, const TensorMeta& like) {
   const Dims &from = value.meta.shape, &to = like.shape;
-  if (value.is_integral() || is_complex(value.meta.dtype) || from.size() > to.size()) return {};
+  if (is_complex(value.meta.dtype) || from.size() > to.size()) return {};
   const std::size_t missing = to.size() - from.size();
   for (std::size_t dim = 0; dim < from.size(); ++dim) {
     if (from[dim] != 1 && from[dim] != to[missing + dim]) return {};
@@ -282,7 +249,7 @@ Sentence added_too_often(const Evidence& evidence) {
   const Numbers off = minus(evidence.got.reals, evidence.expected.reals);
   for (const KnownValue& known : evidence.known) {
     const Numbers term = broadcast(known.value, evidence.expected.meta);
-    const auto factor = factor_between(off, term, 100 * evidence.relative);
+    const auto factor = factor_between(off, term, rounding::kDifference * evidence.relative);
     if (!factor || !close_to(*factor, std::round(*factor))) continue;
     const double more = std::round(*factor);
     const std::string source = more > 0 ? source_of(more + 1, evidence) : "";
@@ -303,7 +270,7 @@ Sentence step_off(const Evidence& evidence) {
     if (base.empty() || largest_finite(base) == 0) continue;
     const auto factor =
         factor_between(minus(evidence.got.reals, base), minus(evidence.expected.reals, base),
-                       100 * evidence.relative);
+                       rounding::kDifference * evidence.relative);
     if (!factor || close_to(*factor, 1)) continue;
     const std::string text = factor_text(*factor), source = source_of(*factor, evidence);
     if (text.empty() || source.empty()) continue;
@@ -315,57 +282,19 @@ Sentence step_off(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// w - lr * g with a g that is one rank's term: the values that ranks add to a known value have to
-// be added up or averaged first.
+// The same for values that are added to a known one: w - lr * g with a g that is one rank's term.
 Sentence term_in_update(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
-  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
-  for (const KnownValue& known : evidence.known) {
-    const Numbers base = broadcast(known.value, evidence.expected.meta);
-    if (base.empty() || largest_finite(base) == 0) continue;
-    const Numbers wanted = minus(evidence.expected.reals, base);
-    for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
-      const auto lines = lines_along(*evidence.layout, dim);
-      if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
-      std::optional<double> factor;
-      for (const auto& line : lines) {
-        Numbers sum = weighted_sum(evidence, line, Numbers(line.size(), 1));
-        for (std::size_t i = 0; i < sum.size(); ++i) {
-          sum[i] -= static_cast<double>(line.size()) * base[i];
-        }
-        const auto found = factor_between(sum, wanted, 100 * evidence.relative);
-        if (!found || (factor && !close_to(*found, *factor))) {
-          factor.reset();
-          break;
-        }
-        factor = found;
-      }
-      const bool sums = factor && close_to(*factor, 1);
-      const auto n = static_cast<double>(evidence.layout->size(dim));
-      if (!sums && !(factor && close_to(*factor, n))) continue;
-      const std::string& name = evidence.layout->names()[dim];
-      return fmt::format(
-          "what is added to {} is one rank's term: an all_reduce with {} over {} is missing before "
-          "it",
-          known.name, sums ? "sum" : "avg", name);
-    }
-  }
-  return std::nullopt;
-}
-
-// The same for values that are added to a known one: a weight that is updated, a bias.
-Sentence added_from_elsewhere(const Evidence& evidence) {
-  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
-  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
   for (const KnownValue& known : evidence.known) {
     const Numbers base = broadcast(known.value, evidence.expected.meta);
     if (base.empty() || largest_finite(base) == 0) continue;
     Evidence rest = evidence;
     rest.expected.reals = minus(evidence.expected.reals, base);
     for (GlobalValue& held : rest.held) held.reals = minus(held.reals, base);
-    rest.relative = 100 * evidence.relative;
-    const Sentence sentence = reduced_elsewhere(rest);
-    if (sentence) return fmt::format("of what is added to {}, {}", known.name, *sentence);
+    rest.relative = rounding::kDifference * evidence.relative;
+    if (const Sentence sentence = not_reduced(rest)) {
+      return fmt::format("of what is added to {}, {}", known.name, *sentence);
+    }
   }
   return std::nullopt;
 }
@@ -431,32 +360,41 @@ Sentence rows_in_another_order(const Evidence& evidence) {
       shown < order->rows.size() ? ", ..." : "");
 }
 
-// If random numbers are drawn on local tensors, every rank draws the same ones.
-Sentence same_mask(const Evidence& evidence) {
-  if (!is_cut(evidence)) return std::nullopt;
-  const auto zeros = [](const Numbers& piece) {
-    std::vector<bool> mask;
-    for (const double number : piece) mask.push_back(number == 0);
-    return mask;
-  };
-  std::vector<bool> first;
-  std::size_t alike = 0;
-  for (const Numbers& piece : pieces_of(evidence.got, *evidence.spec)) {
-    if (piece.empty()) continue;
-    const std::vector<bool> mask = zeros(piece);
-    if (alike++ == 0) first = mask;
-    if (mask != first) return std::nullopt;
+// A table's rows that were taken for others, or that were added to them.
+Sentence other_rows(const Evidence& evidence) {
+  const Dims& shape = evidence.expected.meta.shape;
+  for (const KnownValue& known : evidence.known) {
+    const Dims& table = known.value.meta.shape;
+    if (table.size() < 2 || shape.empty() || table.back() < 2 || table.back() != shape.back()) {
+      continue;
+    }
+    const auto width = static_cast<std::size_t>(shape.back());
+    const auto row_at = [&](const Numbers& all, std::size_t row) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * width);
+      return Numbers(begin, begin + static_cast<std::ptrdiff_t>(width));
+    };
+    const auto find = [&](const Numbers& row) -> std::optional<std::size_t> {
+      for (std::size_t i = 0; i < known.value.reals.size() / width; ++i) {
+        if (same(row_at(known.value.reals, i), row, evidence.relative)) return i;
+      }
+      return std::nullopt;
+    };
+    std::string text;
+    bool all = true;
+    for (std::size_t i = 0; i < evidence.expected.reals.size() / width && all; ++i) {
+      const Numbers got = row_at(evidence.got.reals, i), right = row_at(evidence.expected.reals, i);
+      if (same(got, right, evidence.relative)) continue;
+      const auto wanted = find(right), taken = find(got), more = find(minus(got, right));
+      all = wanted && (taken || more);
+      if (!all || !text.empty()) continue;
+      text = taken ? fmt::format("its row {} is row {} of {}, not row {}", i, *taken, known.name,
+                                 *wanted)
+                   : fmt::format("its row {} is row {} of {} with row {} added", i, *wanted,
+                                 known.name, *more);
+    }
+    if (all && !text.empty()) return text + ": ranks look up rows that are not theirs";
   }
-  const auto dropped = static_cast<std::size_t>(std::count(first.begin(), first.end(), true));
-  if (alike < 2 || dropped == 0 || dropped == first.size()) return std::nullopt;
-  // If both keep an element they agree: only the masks are different.
-  for (std::size_t i = 0; i < evidence.got.reals.size(); ++i) {
-    const double got = evidence.got.reals[i], expected = evidence.expected.reals[i];
-    const double allowed = evidence.relative * largest_finite(evidence.expected.reals);
-    if (got != 0 && expected != 0 && std::fabs(got - expected) > allowed) return std::nullopt;
-  }
-  return "every rank has drawn the same random mask for its own piece: draw on the distributed "
-         "tensor, not on local ones";
+  return std::nullopt;
 }
 
 std::string number_list(const UnequalNumber& number) {
@@ -498,30 +436,14 @@ Sentence other_label(const Evidence& evidence) {
 // Numbers that keep a division from zero make the factor inexact. For a single number any factor
 // fits: there it has to be a count.
 Sentence one_factor(const Evidence& evidence) {
-  constexpr double kAbout = 1e-4;
-  const auto factor = factor_between(evidence.got.reals, evidence.expected.reals, kAbout);
+  const auto factor =
+      factor_between(evidence.got.reals, evidence.expected.reals, rounding::kFactor);
   if (!factor || close_to(*factor, 1)) return std::nullopt;
   const std::string source = source_of(*factor, evidence), text = factor_text(*factor);
   if (text.empty() && source.empty() && evidence.expected.reals.size() == 1) return std::nullopt;
   return fmt::format("it is {} the expected value, on every rank and for every element{}",
                      text.empty() ? fmt::format("{:.4g} times", *factor) : text,
                      source.empty() ? "" : ", and " + source);
-}
-
-Sentence pieces_off_by_factors(const Evidence& evidence) {
-  if (!is_cut(evidence)) return std::nullopt;
-  const auto got = pieces_of(evidence.got, *evidence.spec);
-  const auto expected = pieces_of(evidence.expected, *evidence.spec);
-  std::string text;
-  for (std::size_t r = 0; r < got.size(); ++r) {
-    if (got[r].empty()) continue;
-    const auto factor = factor_between(got[r], expected[r], evidence.relative);
-    if (!factor) return std::nullopt;
-    text += fmt::format("{}{:.6g} on rank {}", text.empty() ? "" : ", ", *factor,
-                        evidence.spec->layout()->rank_at_index(static_cast<std::int64_t>(r)));
-  }
-  if (text.empty()) return std::nullopt;
-  return fmt::format("each rank's piece is off by a factor of its own: {}", text);
 }
 
 // The ranks whose pieces are right narrow the search: a mask or an offset of one rank, or an op on
@@ -560,17 +482,10 @@ struct Hypothesis {
 };
 
 constexpr Hypothesis kHypotheses[] = {
-    {causes::kMissingSum, not_reduced},
-    {causes::kWrongGroup, reduced_elsewhere},
-    {causes::kFactor, factor_off},
-    {causes::kUnevenMean, average_of_averages},
-    {causes::kOtherLabel, other_label},
-    {causes::kOtherLabel, joined_elsewhere},
-    {causes::kOtherChunk, chunk_of_another},
-    {causes::kOneMask, same_mask},
-    {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update},
-    {causes::kWrongGroup, added_from_elsewhere},
+    {causes::kMissingSum, not_reduced},         {causes::kFactor, factor_off},
+    {causes::kUnevenMean, average_of_averages}, {causes::kOtherLabel, other_label},
+    {causes::kOtherLabel, joined_elsewhere},    {causes::kOtherChunk, chunk_of_another},
+    {causes::kUnequalNumber, number_of_a_rank}, {causes::kMissingSum, term_in_update},
     {causes::kTermAdded, added_too_often},
 };
 
@@ -580,14 +495,13 @@ constexpr Hypothesis kWeaker[] = {{causes::kFactor, step_off}};
 
 constexpr Hypothesis kLastResort[] = {
     {causes::kOtherChunk, rows_in_another_order},
+    {causes::kOtherChunk, other_rows},
     {causes::kOneFactor, one_factor},
-    {causes::kFactor, pieces_off_by_factors},
     {causes::kSomeRanks, right_on_some},
 };
 
 bool comparable(const Evidence& evidence) {
-  return !evidence.got.is_integral() &&
-         evidence.got.reals.size() == evidence.expected.reals.size() && !evidence.got.reals.empty();
+  return evidence.got.reals.size() == evidence.expected.reals.size() && !evidence.got.reals.empty();
 }
 
 Cause first_of(std::span<const Hypothesis> hypotheses, const Evidence& evidence) {

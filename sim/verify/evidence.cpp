@@ -1,15 +1,18 @@
 // The numbers in f64 are used if they are known: a mistake shows in them without rounding.
 #include "sim/verify/evidence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
-#include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/roles.h"
 
 namespace shardlab {
@@ -29,17 +32,20 @@ class Collector {
     const MeshLayout& layout = report.spec != nullptr ? *report.spec->layout() : layout_;
     auto held = held_by_ranks(inputs_, report);
     auto expected = expected_of(inputs_, report);
-    if (!held || !expected || held->front().is_integral()) return std::nullopt;
-    if (product(held->front().meta.shape) > kMostElements) return std::nullopt;
+    if (!held || !expected || product(held->front().meta.shape) > kMostElements) {
+      return std::nullopt;
+    }
     Evidence evidence;
     evidence.layout = &layout;
-    evidence.relative = taken_as_equal(in_f64, held->front().meta.dtype);
-    evidence.held = std::move(*held);
-    evidence.expected = std::move(*expected);
+    const bool exact = in_f64 || held->front().is_integral();
+    evidence.relative = taken_as_equal(exact, held->front().meta.dtype);
+    for (GlobalValue& one : *held) evidence.held.push_back(in_reals(std::move(one)));
+    evidence.expected = in_reals(std::move(*expected));
     evidence.got = evidence.held.front();
     if (report.spec != nullptr && !assemble_pieces(report, evidence)) return std::nullopt;
     add_counts(evidence);
     if (&layout == &layout_) add_cuts(evidence);
+    if (inputs_.flow != nullptr) before_ = inputs_.flow->made_of(nodes_of(*inputs_.flow, report));
     add_numbers(evidence);
     add_known(report, evidence);
     return evidence;
@@ -60,7 +66,7 @@ class Collector {
       pieces.push_back(held->value);
     }
     std::vector<AssemblyFault> faults;
-    evidence.got = assemble(*spec, pieces, faults);
+    evidence.got = in_reals(assemble(*spec, pieces, faults));
     evidence.spec = spec;
     return true;
   }
@@ -72,23 +78,25 @@ class Collector {
     if (!inputs_.one_device) return;
     const Recording* alone =
         in_f64 ? inputs_.one_device->reference[0] : inputs_.one_device->single[0];
-    DefUse::Ids before;
-    if (inputs_.flow != nullptr) before = inputs_.flow->made_of(nodes_of(*inputs_.flow, report));
     for (const RecordedValue& value : alone->values()) {
       if (value.name == report.name || evidence.known.size() == kMostKnown) continue;
-      if (value.value.numel() > kMostElements || is_integral(value.value.dtype())) continue;
+      const bool other = is_integral(value.value.dtype()) == report.in_floats;
+      if (value.value.numel() > kMostElements || other) continue;
       if (inputs_.flow != nullptr && value.where.source) {
         DefUse::Ids held = inputs_.flow->held_by(value.name, value.where.span.begin);
         if (held.empty()) held = inputs_.flow->held_by(value.name);
-        if (std::ranges::none_of(held, [&](DefUse::Id id) {
-              return std::ranges::binary_search(before, id) &&
-                     inputs_.flow->nodes()[id].kind != DefUse::Kind::kDecides;
-            })) {
-          continue;
-        }
+        if (!is_before(held, false)) continue;
       }
-      evidence.known.push_back({value.name, whole_value(value.value.local())});
+      evidence.known.push_back({value.name, in_reals(whole_value(value.value.local()))});
     }
+  }
+
+  // The value is made of one of these nodes; a condition is none of its parts.
+  bool is_before(const DefUse::Ids& held, bool conditions) const {
+    return std::ranges::any_of(held, [&](DefUse::Id id) {
+      const bool decides = inputs_.flow->nodes()[id].kind == DefUse::Kind::kDecides;
+      return (conditions || !decides) && std::ranges::binary_search(before_, id);
+    });
   }
 
   void add_counts(Evidence& evidence) const {
@@ -122,11 +130,14 @@ class Collector {
   // Numbers that differ between ranks although nothing in the program's text makes them depend on
   // the rank.
   void add_numbers(Evidence& evidence) const {
-    for (const auto& [name, first] : inputs_.ranks.front()->numbers()) {
-      if (inputs_.flow != nullptr && inputs_.flow->follows_rank(name)) continue;
+    for (const auto& [name, first] : inputs_.ranks.front()->notes().numbers) {
+      const DefUse* flow = inputs_.flow;
+      if (flow != nullptr && (flow->follows_rank(name) || !is_before(flow->held_by(name), true))) {
+        continue;
+      }
       UnequalNumber number{name, {{0, first}}};
       for (std::size_t rank = 1; rank < inputs_.ranks.size(); ++rank) {
-        const auto& others = inputs_.ranks[rank]->numbers();
+        const auto& others = inputs_.ranks[rank]->notes().numbers;
         const auto other = others.find(name);
         if (other == others.end() || number.on_ranks.size() > 3) continue;
         const bool known = std::ranges::any_of(
@@ -140,39 +151,45 @@ class Collector {
   const VerifyInputs& inputs_;
   const Scenario& scenario_;
   const MeshLayout& layout_;
+  DefUse::Ids before_;  // all that the value is made of
 };
 
 // The last line, up to one, at which a statement gives the name a value; 0: none does.
-int line_bound(const ast::Program& program, const ast::Block& block, std::string_view name,
-               int last) {
+int line_bound(const DefUse& flow, std::string_view name, int last) {
   int found = 0;
-  for (const ast::Statement& statement : block) {
-    const int line = program.source->place(statement.span.begin).line;
-    const auto* assign = std::get_if<ast::Assign>(&statement.node);
-    const bool binds = assign != nullptr &&
-                       std::ranges::any_of(assign->targets, [&](const ast::ExpressionPtr& target) {
-                         return ast::base_name(*target) == name;
-                       });
-    if (binds && line <= last) found = line;
-    ast::for_each_part(
-        statement, [](const ast::Expression&) {},
-        [&](const ast::Block& inner) {
-          if (const int inside = line_bound(program, inner, name, last); inside > 0) found = inside;
-        });
+  for (DefUse::Id id = 0; id < flow.nodes().size(); ++id) {
+    const int line = flow.nodes()[id].name == name ? flow.line_of(id) : 0;
+    if (line <= last) found = std::max(found, line);
   }
   return found;
+}
+
+// Pieces of unequal lengths that from_local takes for equal ones: each rank has another whole.
+Cause without_shape(const VerifyInputs& inputs, const ValueReport& report) {
+  if (report.spec == nullptr || !report.replicas_differ) return {};
+  const auto held = held_by_ranks(inputs, report);
+  const auto expected = expected_of(inputs, report);
+  if (!held || !expected || expected->meta.shape == report.spec->shape()) return {};
+  const double relative = taken_as_equal(!inputs.ranks_in_f64.empty(), held->front().meta.dtype);
+  const auto label = label_of(*held, *expected, *report.spec->layout(), relative);
+  if (!label || label->placements != report.spec->placements()) return {};
+  return {causes::kOtherLabel,
+          fmt::format("the ranks' pieces have unequal lengths and make [{0}]: without shape= "
+                      "from_local takes all for as long as this rank's; write shape=[{0}]",
+                      text_of_list(expected->meta.shape, ", "))};
 }
 
 }  // namespace
 
 Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
                        const Scenario& scenario, const MeshLayout& layout) {
+  if (Cause shape = without_shape(inputs, report); !shape.empty()) return shape;
   const auto evidence = Collector(inputs, scenario, layout).collect(report);
   if (!evidence) return {};
   Cause cause = cause_of(*evidence);
   if (cause.id == causes::kUnequalNumber) {
-    const ast::Program& program = *scenario.program;
-    cause.line = line_bound(program, program.body, evidence->numbers.front().name, report.line);
+    const std::string& name = evidence->numbers.front().name;
+    cause.line = inputs.flow != nullptr ? line_bound(*inputs.flow, name, report.line) : 0;
   }
   return cause;
 }

@@ -15,6 +15,7 @@
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/log/marks.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/near_pieces.h"
 
 namespace shardlab {
@@ -26,15 +27,6 @@ bool worse(const Comparison& a, const Comparison& b) {
   const double share_a = a.allowed > 0 ? a.error / a.allowed : a.error;
   const double share_b = b.allowed > 0 ? b.error / b.allowed : b.error;
   return share_a > share_b;
-}
-
-Dims index_of(std::int64_t element, const Dims& shape) {
-  Dims index(shape.size());
-  for (std::size_t dim = shape.size(); dim-- > 0;) {
-    index[dim] = element % shape[dim];
-    element /= shape[dim];
-  }
-  return index;
 }
 
 // The element at a global index, if this rank's piece holds it.
@@ -78,10 +70,6 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
                      text_of_list(index, ", "));
 }
 
-bool same_numbers(const GlobalValue& a, const GlobalValue& b) {
-  return a.meta.shape == b.meta.shape && a.reals == b.reals && a.integers == b.integers;
-}
-
 bool close(const GlobalValue& a, const GlobalValue& b, double relative) {
   if (a.meta.shape != b.meta.shape || a.integers != b.integers) return false;
   return all_close(a.reals, b.reals, relative * largest_finite(a.reals));
@@ -95,15 +83,7 @@ bool disagrees(const Comparison& comparison) {
 bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
                      const MeshLayout& layout) {
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    if (!label.placements[dim].is_partial()) continue;
-    bool alike = true;
-    for (std::int64_t i = 0; i < layout.size() && alike; ++i) {
-      Coordinate first = layout.coordinate_at_index(i);
-      first[dim] = 0;
-      alike = same_numbers(held[static_cast<std::size_t>(i)],
-                           held[static_cast<std::size_t>(layout.index_of(first))]);
-    }
-    if (alike) return true;
+    if (label.placements[dim].is_partial() && alike_along(held, layout, dim)) return true;
   }
   return false;
 }

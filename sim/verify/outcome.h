@@ -58,7 +58,6 @@ struct OutcomeRow {
 /// The table, in the order in which its rows are asked.
 extern const std::array<OutcomeRow, 14> kOutcomeTable;
 const OutcomeRow& outcome_of(const ValueFacts& facts);
-/// One row by its letter, the first of several.
 
 /// "outcome.differs", of the closed list in sim/contract.md.
 std::string_view id_of(Outcome outcome);

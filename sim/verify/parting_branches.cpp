@@ -34,36 +34,19 @@ bool meets_here(const ast::Expression& expression) {
   return method != nullptr && std::ranges::count(kMethodsThatMeet, method->name) > 0;
 }
 
-bool meets(const ast::ExpressionPtr& expression) {
-  return expression && ast::any_part(*expression, meets_here);
-}
-
-bool meets(const ast::Block& block);
-bool meets(const ast::ExpressionStatement& node) { return meets(node.value); }
-bool meets(const ast::Assign& node) { return meets(node.value); }
-bool meets(const ast::AugmentedAssign& node) { return meets(node.value); }
-bool meets(const ast::If& node) {
-  return std::ranges::any_of(node.branches, [](const ast::If::Branch& branch) {
-    return meets(branch.condition) || meets(branch.body);
-  });
-}
-bool meets(const ast::For& node) { return meets(node.body) || meets(node.otherwise); }
-bool meets(const ast::While& node) { return meets(node.condition) || meets(node.body); }
-bool meets(const ast::With& node) { return meets(node.body); }
-bool meets(const ast::Return& node) { return meets(node.value); }
-template <typename Other>
-bool meets(const Other&) {
-  return false;
-}
-bool meets(const ast::Block& block) {
-  return std::ranges::any_of(block, [](const ast::Statement& statement) {
-    return std::visit([](const auto& node) { return meets(node); }, statement.node);
-  });
+// A collective is in it, or in its condition.
+bool meets(const ast::Statement& statement) {
+  bool found = false;
+  ast::for_each_part(
+      statement,
+      [&](const ast::Expression& part) { found = found || ast::any_part(part, meets_here); },
+      [&](const ast::Block& block) { found = found || ast::any_part(block, meets_here); });
+  return found;
 }
 
 // The last number that a rank gave the name, or the only element of the plain tensor it gave it.
 std::optional<double> number_of(const Recording& rank, const std::string& name) {
-  for (const auto* known : {&rank.numbers(), &rank.reads()}) {
+  for (const auto* known : {&rank.notes().numbers, &rank.notes().reads}) {
     const auto number = known->find(name);
     if (number != known->end()) return number->second;
   }
@@ -118,25 +101,20 @@ class Search {
  private:
   void look(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
-      if (const auto* branch = std::get_if<ast::If>(&statement.node)) {
+      const auto* branch = std::get_if<ast::If>(&statement.node);
+      const auto* loop = std::get_if<ast::While>(&statement.node);
+      if (branch != nullptr && meets(statement)) {
         for (const ast::If::Branch& one : branch->branches) {
-          if (one.condition && meets(*branch)) ask(*one.condition);
-          look(one.body);
+          if (one.condition) ask(*one.condition);
         }
-      } else if (const auto* loop = std::get_if<ast::While>(&statement.node)) {
-        if (meets(*loop)) ask(*loop->condition);
-        look(loop->body);
-      } else if (const auto* passes = std::get_if<ast::For>(&statement.node)) {
-        look(passes->body);
-      } else if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
-        const std::string outer = std::exchange(prefix_, def->function->path + ".");
-        look(def->function->body);
-        prefix_ = outer;
-      } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
-        look(own->body);
-      } else if (const auto* with = std::get_if<ast::With>(&statement.node)) {
-        look(with->body);
       }
+      if (loop != nullptr && meets(statement)) ask(*loop->condition);
+      const auto* def = std::get_if<ast::Def>(&statement.node);
+      const std::string outer = prefix_;
+      if (def != nullptr) prefix_ = def->function->path + ".";
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {}, [&](const ast::Block& inner) { look(inner); });
+      prefix_ = outer;
     }
   }
 
@@ -228,14 +206,12 @@ class Turns {
 };
 
 bool tells_ranks_apart(const ast::Expression& condition, const DefUse& flow) {
-  constexpr std::string_view kTells[] = {"rank",           "coordinate",     "get_rank",
-                                         "get_coordinate", "get_local_rank", "get_group_rank"};
   return ast::any_part(condition, [&](const ast::Expression& part) {
     if (const auto* name = std::get_if<ast::Name>(&part.node)) {
-      return std::ranges::count(kTells, name->id) > 0 || flow.follows_rank(name->id);
+      return names_rank(name->id) || flow.follows_rank(name->id);
     }
     const auto* attribute = std::get_if<ast::Attribute>(&part.node);
-    return attribute != nullptr && std::ranges::count(kTells, attribute->name) > 0;
+    return attribute != nullptr && is_rank_member(attribute->name);
   });
 }
 
@@ -257,7 +233,7 @@ std::string left_behind(const Turn& turn, const ast::Program& program, const Rec
 std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t one,
                        std::size_t other) {
   const auto once = [&](std::size_t rank) {
-    return std::ranges::count(ranks[rank]->statements(), turn.begin) == 1;
+    return std::ranges::count(ranks[rank]->notes().statements, turn.begin) == 1;
   };
   if (!once(one) || !once(other)) return {};
   std::string text;
@@ -276,12 +252,12 @@ std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t on
 
 Cause parted_at(const ast::Program& program, const DefUse& flow, const Recordings& ranks) {
   const auto longest = std::ranges::max_element(
-      ranks, {}, [](const Recording* rank) { return rank->statements().size(); });
+      ranks, {}, [](const Recording* rank) { return rank->notes().statements.size(); });
   if (longest == ranks.end()) return {};
-  const std::vector<std::uint32_t>& ours = (*longest)->statements();
+  const std::vector<std::uint32_t>& ours = (*longest)->notes().statements;
   std::size_t first = ours.size(), other = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto& theirs = ranks[rank]->statements();
+    const auto& theirs = ranks[rank]->notes().statements;
     const auto at =
         static_cast<std::size_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
     if (at >= first || at == 0) continue;
@@ -289,7 +265,7 @@ Cause parted_at(const ast::Program& program, const DefUse& flow, const Recording
     other = rank;
   }
   if (first == ours.size()) return {};
-  const std::vector<std::uint32_t>& theirs = ranks[other]->statements();
+  const std::vector<std::uint32_t>& theirs = ranks[other]->notes().statements;
   const bool ends = first >= theirs.size();  // after the statement, or inside of it
   const std::uint32_t here = ours[first], there = ends ? 0 : theirs[first];
   const Turns turns(program.body);

@@ -174,10 +174,28 @@ class Roles {
 
 }  // namespace
 
+DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t begin) {
+  Ids own, rest;
+  for (const DefUse::Id id : held) {
+    const FlowNode& node = flow.nodes()[id];
+    const bool made_here = node.begin >= begin && node.kind != Kind::kInput;
+    if (made_here && node.kind != Kind::kDecides) own.push_back(id);
+  }
+  const Ids before = flow.made_of(own);
+  for (const DefUse::Id id : held) {
+    const FlowNode& node = flow.nodes()[id];
+    const bool made_here = node.begin >= begin && node.kind != Kind::kInput;
+    if (made_here || !holds(before, id)) rest.push_back(id);
+  }
+  return rest;
+}
+
 DefUse::Ids nodes_of(const DefUse& flow, const ValueReport& report) {
   const std::uint32_t begin = report.where.span.begin;
   Ids held = report.number ? flow.shown_at(begin) : Ids();
-  if (held.empty()) held = flow.held_by(report.name, begin);
+  if (held.empty() && !report.name.ends_with(".grad")) {
+    held = made_from(flow, flow.held_by(report.name, begin), begin);
+  }
   return held.empty() ? flow.held_by(report.name) : held;
 }
 

@@ -15,6 +15,7 @@
 #include "sim/log/marks.h"
 #include "sim/run/reference_calls.h"
 #include "sim/schedule/ordered_jobs.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/one_value.h"
 
 namespace shardlab {
@@ -74,7 +75,7 @@ class Listing {
       for (const RecordedValue& value : inputs_.ranks[rank]->values()) look_at(value);
     }
     for (const Recording* rank : inputs_.ranks) {
-      for (const RecordedNumber& number : rank->numbers_kept()) look_at(number);
+      for (const RecordedNumber& number : rank->notes().shown) look_at(number);
     }
     return std::move(reports_);
   }
@@ -129,7 +130,9 @@ class Listing {
     report.spec = value.value.spec();
     if (gradient) {
       const std::string leaf = value.name.substr(0, value.name.size() - 5);
-      report.passes = inputs_.ranks.front()->passes_of(leaf);
+      const auto& passes = inputs_.ranks.front()->notes().passes;
+      const auto found = passes.find(leaf);
+      report.passes = found == passes.end() ? 0 : found->second;
     }
     const RecordedValue* own = value_of(*inputs_.ranks.at(inputs_.reporting_rank), report);
     report.event = own != nullptr ? own->event : 0;
@@ -186,12 +189,11 @@ void judge_number(const VerifyInputs& inputs, ValueReport& report) {
   report.facts.fits = Fits::kNoValue;
   report.facts.given =
       inputs.given.single != nullptr &&
-      std::ranges::any_of(inputs.given.single->numbers_kept(), [&](const RecordedNumber& given) {
+      std::ranges::any_of(inputs.given.single->notes().shown, [&](const RecordedNumber& given) {
         return given.at_end && given.name == report.name;
       });
-  report.facts.alike = std::ranges::all_of(held, [&](const GlobalValue& one) {
-    return one.reals == held[0].reals && one.integers == held[0].integers;
-  });
+  report.facts.alike =
+      std::ranges::all_of(held, [&](const GlobalValue& one) { return same_numbers(one, held[0]); });
   if (!inputs.one_device || (!expected && !inputs.one_device->failure.empty())) {
     report.facts.comparable = false;
     report.reason = inputs.nothing;
@@ -221,6 +223,16 @@ void judge_number(const VerifyInputs& inputs, ValueReport& report) {
   report.reason = text_of(*label, *inputs.mesh);
 }
 
+void forget_judgement(ValueReport& report) {
+  report.kept.clear();
+  report.holders.clear();
+  report.reason.clear();
+  report.label.reset();
+  report.comparison = {};
+  report.facts = {};
+  report.replicas_differ = false;
+}
+
 void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (report.number) return judge_number(inputs, report);
   OneValue judge(inputs, Precision::kDeclared, report);
@@ -230,12 +242,7 @@ void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (finer.first() == nullptr) return;
   finer.expect_astray(judge.astray());
   ValueReport in_f64 = report;
-  in_f64.facts = {};
-  in_f64.label.reset();
-  in_f64.comparison = {};
-  in_f64.reason.clear();
-  in_f64.holders.clear();
-  in_f64.replicas_differ = false;
+  forget_judgement(in_f64);
   finer.run(in_f64);
   settle(report, in_f64, inputs.leaves);
 }
@@ -291,7 +298,7 @@ std::optional<GlobalValue> numbers_of(const Recording& recording, const ValueRep
     const RecordedValue* value = value_of(recording, report);
     return value == nullptr ? std::nullopt : std::optional(whole_value(value->value.local()));
   }
-  const auto& numbers = recording.numbers_kept();
+  const auto& numbers = recording.notes().shown;
   const std::string key = report.key();
   const auto found = std::ranges::find_if(
       numbers, [&](const RecordedNumber& number) { return number.key() == key; });
@@ -389,16 +396,6 @@ std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
   for (ValueReport& report : reports) all.push_back(&report);
   judge_values(inputs, all);
   return reports;
-}
-
-static void forget_judgement(ValueReport& report) {
-  report.kept.clear();
-  report.holders.clear();
-  report.reason.clear();
-  report.label.reset();
-  report.comparison = {};
-  report.facts = {};
-  report.replicas_differ = false;
 }
 
 bool agrees_in(const VerifyInputs& inputs, ValueReport report) {

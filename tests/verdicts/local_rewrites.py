@@ -81,7 +81,7 @@ def scenario_of(program, path, folder):
 def wrong_in(run):
     wrong = [f"{value['name']}: {value.get('what')}" for value in run["values"]
              if value.get("verdict") == "wrong"]
-    calls = run["calls"].get("first_wrong")
+    calls = run.get("calls", {}).get("first_wrong")
     return wrong + ([f"call {calls['op']}: {calls['what']}"] if calls else [])
 
 

@@ -42,7 +42,7 @@ struct LoggedCall {
   /// The tensor dims in arguments named dim, counted from 0 or from the end.
   Dims dims;
   const DTensorSpec* spec = nullptr;  ///< of a to_local: the pieces' own
-  // Of a collective.
+  // A collective has these.
   CollectiveKind collective = CollectiveKind::kBarrier;
   ReduceOp reduction = ReduceOp::kSum;
   std::int64_t group_size = 1;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "schema/op_row.h"
+#include "sim/verify/held_numbers.h"
 
 namespace shardlab {
 
@@ -19,20 +20,6 @@ Numbered numbered(const std::vector<LoggedCall>& calls) {
   Numbered result;
   for (const LoggedCall& call : calls) result[call.key] = &call;
   return result;
-}
-
-bool same_numbers(const GlobalValue& a, const GlobalValue& b) {
-  return a.reals == b.reals && a.integers == b.integers;
-}
-
-bool alike_along(const std::vector<GlobalValue>& held, const MeshLayout& layout, std::size_t dim) {
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    Coordinate coordinate = layout.coordinate_at_index(i);
-    coordinate[dim] = 0;
-    const auto first = static_cast<std::size_t>(layout.index_of(coordinate));
-    if (!same_numbers(held[static_cast<std::size_t>(i)], held[first])) return false;
-  }
-  return true;
 }
 
 // Equal terms are a replica that is off by a factor. A mask looks like a term only by chance, and
@@ -85,8 +72,8 @@ class Matching {
     const bool here = other != single_.end() && other->second->plain;
     if (first.kind == Kind::kToLocal) {
       put_together_own(call);
-    } else if (first.kind == Kind::kCollective) {
-      if (!pass_on(call)) return std::nullopt;
+    } else if (first.kind == Kind::kCollective || (!here && first.name() == "slice")) {
+      if (!pass_on(call)) return std::nullopt;  // a slice of everything is no call
     } else if (here) {
       call.whole_operands.assign(other->second->operands.begin(), other->second->operands.end());
       call.whole_results.assign(other->second->results.begin(), other->second->results.end());
@@ -111,7 +98,7 @@ class Matching {
   bool pass_on(MatchedCall& call) const {
     call.whole_operands.emplace_back();
     if (!call.producers.empty() && call.producers[0] >= 0) {
-      // Of several results the one with the operand's numbers on this rank.
+      // Several results: the operand is the one with its numbers on this rank.
       const MatchedCall& producer = calls_[static_cast<std::size_t>(call.producers[0])];
       for (std::size_t i = 0; i < producer.own().results.size(); ++i) {
         if (same_numbers(producer.own().results[i], call.own().operands[0]) &&

@@ -51,14 +51,9 @@ std::optional<RowOrder> order_along(const GlobalValue& got, const GlobalValue& w
 
 std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
                                   double relative) {
-  if (got.meta.shape != whole.meta.shape || got.is_integral()) return std::nullopt;
-  if (is_complex(got.meta.dtype)) return std::nullopt;
-  const double allowed = relative * largest_finite(whole.reals);
   for (std::size_t dim = 0; dim < whole.meta.shape.size(); ++dim) {
-    const std::int64_t rows = whole.meta.shape[dim];
-    if (rows < 2 || rows > kMostRows) continue;
-    auto order = order_along(got, whole, dim, allowed);
-    if (order && !std::ranges::is_sorted(order->rows)) return order;
+    auto rows = row_order(got, whole, dim, relative);
+    if (rows && !std::ranges::is_sorted(*rows)) return RowOrder{dim, std::move(*rows)};
   }
   return std::nullopt;
 }

@@ -13,6 +13,7 @@
 
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
+#include "schema/op_row.h"
 #include "sim/language/run/call_names.h"
 #include "sim/verify/compare.h"
 
@@ -334,7 +335,22 @@ class Accuser {
       return found(call, causes::kOtherChunk,
                    fmt::format("{} takes another part than its rank's", at(call)));
     }
+    if (auto first = first_part(call)) return first;
     return scaled(call);
+  }
+
+  // A whole tensor that is cut by the size of a piece.
+  std::optional<Cause> first_part(const MatchedCall& call) const {
+    if (call.own().kind != Kind::kOp || !call.own().row->op.is_view()) return std::nullopt;
+    const Dims &whole = call.whole_results[0]->meta.shape, &own = call.own().results[0].meta.shape;
+    for (std::size_t dim = 0; dim < own.size() && own.size() == whole.size(); ++dim) {
+      if (own[dim] >= whole[dim] || !all_alike(held_of(call, &LoggedCall::results, 0))) continue;
+      return found(call, causes::kOtherChunk,
+                   fmt::format("{} takes {} of {} along dim {}, and the same ones on all ranks: "
+                               "each rank's own are meant",
+                               at(call), own[dim], whole[dim], dim));
+    }
+    return std::nullopt;
   }
 
   // All ranks hold the same, and go on with the same: a number is another one.
@@ -589,7 +605,7 @@ class Accuser {
     return std::ranges::count(call.group, layout_.names()[mesh_dim]) > 0;
   }
 
-  // By the label of what it was given.
+  // The label of what it was given decides.
   std::optional<Cause> of_collective(const MatchedCall& call) const {
     const LoggedCall& own = call.own();
     const std::string group =

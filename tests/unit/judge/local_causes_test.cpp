@@ -141,6 +141,76 @@ TEST_CASE("V-34 what follows from the rank or the world is read as it is") {
   CHECK(count_values(world.judgement.values).not_verified == 2);
 }
 
+TEST_CASE("V-33 a whole tensor cut by the size of a piece is named, whatever is made of it") {
+  const std::string inputs = "x = \"f64[3, 6@tp]\"\nw = \"f64[6]\"";
+  const std::string claim = "y = from_local(p, mesh=mesh, tp=S(1))\n";
+  const std::string part = "mine = w.to_local()[:x.to_local().shape[1]]\n";
+  const std::string cause =
+      "y: cause.other-chunk: slice in line 8 takes 3 of 6 along dim 0, and the same ones on all "
+      "ranks: each rank's own are meant";
+  check_has(said(judged(inputs, part + "p = x.to_local() * mine\n" + claim)), cause);
+  check_has(said(judged(inputs, part + "p = torch.exp(x.to_local() - mine)\n" + claim)), cause);
+  CHECK(said(judged(inputs, "mine = w.to_local().chunk(2)[rank]\np = x.to_local() * mine\n" +
+                                claim)) == "right");
+}
+
+TEST_CASE("V-33 rows of a table that ranks take for others are named") {
+  const std::string inputs = "i = { type = \"i64[3]\", values = [1, 4, 3] }\ne = \"f64[6@tp, 2]\"";
+  const std::string code =
+      "start = 3 * rank\nown = (i.to_local() >= start) & (i.to_local() < start + 3)\n"
+      "h = e.to_local()[{}] * own[:, None].double()\n"
+      "y = from_local(all_reduce(h, \"sum\", group=\"tp\"), mesh=mesh)\n";
+  const auto told = [&](const char* index) {
+    std::string text = code;
+    text.replace(text.find("{}"), 2, index);
+    return said(run_scenario(
+        test::scenario_of(fmt::format("[mesh]\ntp = 2\n[inputs]\n{}\n[program]\ncode = \"\"\"\n{}"
+                                      "\"\"\"\n[reference]\ncode = \"y = e[i]\"\n",
+                                      inputs, text)),
+        all_ops(), {}));
+  };
+  check_has(told("i.to_local().clamp(max=2)"),
+            "y: cause.other-chunk: its row 1 is row 5 of e, not row 4");
+  CHECK(told("(i.to_local() - start) * own") == "right");
+}
+
+TEST_CASE("V-33 causes of integers are those of floats") {
+  const std::string counts = "i = { type = \"i64[8@tp]\", init = \"arange\" }";
+  check_has(said(judged(counts, "c = i.to_local().sum()\ny = from_local(c, mesh=mesh)\n")),
+            "y: cause.missing-sum: ");
+  check_has(said(judged(counts,
+                        "c = all_reduce(i.to_local().sum(), \"sum\", group=\"tp\")\n"
+                        "y = from_local(c * world_size, mesh=mesh)\n")),
+            "right");  // the number of ranks: [reference] says what is meant
+}
+
+TEST_CASE("V-33 unequal pieces without the shape of the whole name it") {
+  const std::string inputs = "x = \"f64[5@tp, 3]\"\nw = \"f64[3, 2]\"";
+  check_has(
+      said(judged(inputs,
+                  "h = x.to_local() @ w.to_local()\ny = from_local(h, mesh=mesh, tp=S(0))\n")),
+      "y: cause.other-label: the ranks' pieces have unequal lengths and make [5, 2]: without "
+      "shape= from_local takes all for as long as this rank's; write shape=[5, 2]");
+  CHECK(said(judged(inputs,
+                    "h = x.to_local() @ w.to_local()\n"
+                    "y = from_local(h, mesh=mesh, tp=S(0), shape=[5, 2])\n")) == "right");
+}
+
+TEST_CASE("V-33 a line whose value nothing reads changes no cause") {
+  const std::string claim = "y = from_local(x.to_local().softmax(1), mesh=mesh, tp=S(1))\n";
+  std::string logs;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    logs += fmt::format("{} = x.to_local().norm()\n", name);
+  }
+  check_has(said(judged(kRows, logs + claim)), "y: cause.on-pieces: ");
+  check_has(said(judged(kRows, "n = x.to_local().norm().item()\n" + claim)),
+            "y: cause.on-pieces: ");
+  check_has(said(judged(kRows,
+                        "n = x.to_local().norm().item()\n"
+                        "y = from_local(x.to_local() * n, mesh=mesh, tp=S(1))\n")),
+            "y: cause.unequal-number: n is not the same on all ranks");
+}
+
 TEST_CASE("V-35 a branch on what one rank holds is named, with its numbers") {
   const std::string inputs = "x = { type = \"f32[4@tp]\", values = [1.0, 2.0, 7.0, 9.0] }";
   const auto warned = [&](const std::string& code) {

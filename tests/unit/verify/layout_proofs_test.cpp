@@ -6,6 +6,7 @@
 
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
+#include "mesh/mesh_views.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 

@@ -1,0 +1,29 @@
+// block_edits.h - edits of a program that change several of its places together. Pure. Private to
+// the files that propose edits.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "sim/edit/line_edits.h"
+
+namespace shardlab {
+
+struct Proposal {
+  std::vector<TextEdit> edits;  ///< of the program's text, in its order
+  std::string what;             ///< "another group"
+};
+
+/// The call of a function, or method, with one of these names; null: it is none.
+const ast::Call* call_of(const ast::Expression& expression,
+                         std::initializer_list<const char*> names);
+
+/// Distributed tensors all the way, or whole ones, between one place or all places and back.
+std::vector<Proposal> at_borders(const ast::Program& program);
+/// A branch that only some ranks take gives way to its statements.
+std::vector<Proposal> unwrapped(const ast::Program& program);
+/// Sends that do not wait, and a send with its receive in one batch.
+std::vector<Proposal> of_messages(const ast::Program& program);
+
+}  // namespace shardlab
