@@ -122,6 +122,9 @@ int blame_replay(const BlameArguments& arguments, const RecordedProgram& recordi
   for (const ReplayDifference& one : replay.reference) {
     out += text(one, "PyTorch is wrong:");
   }
+  if (replay.failed) {
+    out += fmt::format("the program failed when it was recorded: {}\n", recording.error);
+  }
   if (out.empty()) {
     const bool values = !recording.shapes_only && !recording.exported;
     out = fmt::format("{}: nothing is wrong: {} results {}\n", recording.path,
@@ -133,6 +136,10 @@ int blame_replay(const BlameArguments& arguments, const RecordedProgram& recordi
 }
 
 void check_values(const RecordedProgram& recording) {
+  if (!recording.error.empty()) {
+    fail(ErrorKind::kValue, Fix{"mend the program and record it again"},
+         "{}: the program failed when it was recorded: {}", recording.path, recording.error);
+  }
   if (!recording.shapes_only && !recording.exported) return;
   fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
        "{}: the file has no values to compare with", recording.path);

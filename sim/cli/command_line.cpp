@@ -120,6 +120,8 @@ OptionTargets with_run(RunArguments& run) {
            {"--place-file", &RunArguments::place_file},
            {"--dtype", &RunArguments::dtype},
            {"--backward", &RunArguments::backward},
+           {"--weights", &RunArguments::weights},
+           {"--rename", &RunArguments::renames},
            {"--no-optimizer", &RunArguments::without_optimizer}});
 }
 
@@ -205,9 +207,13 @@ void add_hangs(Commands& commands, Parsed& parsed) {
                                     {"--defer", &Prove::deferred},
                                     {"--runs", &Prove::runs}}),
       [&parsed] { return prove_command(parsed.prove); }};
-  commands["autopsy"] = {with_common(parsed.autopsy.common)
-                             .of<Autopsy>(parsed.autopsy, {{"DIR|FILE", &Autopsy::paths}}),
-                         [&parsed] { return autopsy_command(parsed.autopsy); }};
+  commands["autopsy"] = {
+      with_common(parsed.autopsy.run.common)
+          .of<RunArguments>(parsed.autopsy.run,
+                            {{"--mesh", &RunArguments::mesh}, {"--plan", &RunArguments::plan}})
+          .of<Autopsy>(parsed.autopsy,
+                       {{"DIR|FILE", &Autopsy::paths}, {"--recording", &Autopsy::recording}}),
+      [&parsed] { return autopsy_command(parsed.autopsy); }};
 }
 
 void add_graphs(Commands& commands, Parsed& parsed) {
@@ -284,6 +290,8 @@ void add_questions(Commands& commands, Parsed& parsed) {
   commands["plan"] = {with_common(parsed.plan.common)
                           .of<Plan>(parsed.plan, {{"TYPE", &Plan::texts},
                                                   {"--mesh", &Plan::mesh},
+                                                  {"--from-mesh", &Plan::from_mesh},
+                                                  {"--to-mesh", &Plan::to_mesh},
                                                   {"--planner", &Plan::planner},
                                                   {"--rules", &Plan::rules},
                                                   {"--draw", &Plan::draw},
@@ -299,6 +307,29 @@ void add_questions(Commands& commands, Parsed& parsed) {
       [&parsed] { return diff_command(parsed.diff); }};
   commands["doctor"] = {with_common(parsed.doctor.common),
                         [&parsed] { return doctor_command(parsed.doctor); }};
+}
+
+void add_checkpoints(Commands& commands, ReshardArguments& reshard) {
+  using Reshard = ReshardArguments;
+  OptionTargets targets = with_common(reshard.common)
+                              .of<Reshard>(reshard, {{"CHECKPOINT", &Reshard::paths},
+                                                     {"--check", &Reshard::check},
+                                                     {"--against", &Reshard::against},
+                                                     {"--mesh", &Reshard::mesh},
+                                                     {"--plan", &Reshard::plan},
+                                                     {"--to", &Reshard::placements},
+                                                     {"--max-bytes", &Reshard::most_bytes},
+                                                     {"--force", &Reshard::force},
+                                                     {"--heads", &Reshard::heads}});
+  for (const EditOption& edit : edit_options()) {
+    const std::string name = fmt::format("--{}", edit.name);
+    targets.of<Reshard>(
+        reshard, {{name.c_str(), [name](Reshard& into, const std::string& text) {
+                     const bool heads = name == "--rope" && !into.heads.empty();
+                     into.edits.push_back({name.substr(2), heads ? text + " " + into.heads : text});
+                   }}});
+  }
+  commands["reshard"] = {targets, [&reshard] { return reshard_command(reshard); }};
 }
 
 void add_tables(Commands& commands, Parsed& parsed) {
@@ -362,13 +393,20 @@ void add_commands(CLI::App& app, Parsed& parsed) {
   add_graphs(commands, parsed);
   add_recording(commands, parsed, app);
   add_questions(commands, parsed);
+  add_checkpoints(commands, parsed.reshard);
   add_tables(commands, parsed);
   add_completion(commands, parsed, app);
   for (const CommandText& text : command_texts()) {
     const Command& command = commands.at(text.name);
     add_command(app, text, command.targets, [&parsed, run = command.run] { parsed.chosen = run; });
   }
-  add_reshard(app, parsed.reshard, parsed.chosen);
+  CLI::App& reshard = *app.get_subcommand("reshard");
+  reshard.get_option("CHECKPOINT")->expected(1, 2);
+  reshard.get_option("--to")->allow_extra_args(false);
+  // Edits are made in the order in which they are given.
+  reshard.get_option("--heads")->trigger_on_parse();
+  for (const EditOption& edit : edit_options())
+    reshard.get_option(fmt::format("--{}", edit.name))->trigger_on_parse();
   app.get_subcommand("record")->prefix_command();
   app.get_subcommand("show")->get_option("TYPE")->expected(1);
   app.get_subcommand("plan")->get_option("TYPE")->expected(2);

@@ -75,6 +75,8 @@ struct RunArguments {
   std::string place_file;             ///< layouts, in the words of parallelize_module
   std::string dtype;                  ///< of all floating tensors; empty: as recorded
   std::string backward;               ///< of an exported program: the output that is differentiated
+  std::string weights;                ///< a checkpoint with the parameters; empty: the file's
+  std::vector<std::string> renames;   ///< of its tensors: "old.{i} -> new.{i}"
   bool without_optimizer = false;
   bool toml = false;   ///< print the scenario, run nothing
   bool watch = false;  ///< `run`: again whenever a file changes
@@ -134,8 +136,9 @@ int prove_command(const ProveArguments& arguments);
 
 /// `autopsy`.
 struct AutopsyArguments {
-  CommonArguments common;
+  RunArguments run;                ///< how to run the recording
   std::vector<std::string> paths;  ///< dumps, and folders of them
+  std::string recording;           ///< of the job's program; empty: none
 };
 /// The rank that parted first, from the dumps of PyTorch's flight recorder.
 int autopsy_command(const AutopsyArguments& arguments);
@@ -208,6 +211,8 @@ struct PlanArguments {
   CommonArguments common;
   std::vector<std::string> texts;    ///< source and target; none with `batch`
   std::string mesh;                  ///< "x=2,y=3"
+  std::string from_mesh;             ///< that of the source, with `to_mesh`
+  std::string to_mesh;               ///< that of the target; empty: one mesh
   std::string planner;               ///< greedy, graph or bytes; empty: all
   std::string rules = "2.15";        ///< of greedy and graph: 2.15 or seed
   std::vector<std::string> links;    ///< "x=400,1.5": GB/s and microseconds

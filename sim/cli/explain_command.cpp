@@ -9,6 +9,7 @@
 #include "api/mesh.h"
 #include "base/read_real.h"
 #include "base/text_of_list.h"
+#include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
 #include "ops/torch/torch_names.h"
@@ -40,7 +41,8 @@ std::string_view trimmed(std::string_view text) {
 // "f32[8@x, 4]".
 bool is_type(const std::string& text) {
   const std::size_t bracket = text.find('[');
-  return bracket != std::string::npos && bracket > 0 && parse_dtype(text.substr(0, bracket));
+  return bracket != std::string::npos && bracket > 0 &&
+         parse_written_dtype(text.substr(0, bracket));
 }
 
 // The elements of "[a, b[c, d]]"; none where the text is not a list.
@@ -97,7 +99,7 @@ Argument parse_argument(const SchemaArgument& declared, const std::string& text,
   if (declared.type.is_tensor()) return parse_spec(text, layout);
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
-  if (const auto dtype = parse_dtype(text)) return *dtype;
+  if (const auto dtype = parse_written_dtype(text)) return *dtype;
   if (elements) {
     Dims values;
     for (const std::string& element : *elements) {
@@ -192,7 +194,7 @@ class OneCall {
       for (const std::string& element : *elements) values.push_back(value(element));
       return fmt::format("[{}]", text_of_list(values, ", "));
     }
-    if (integer_of(text) || real_of(text) || parse_dtype(text)) return text;
+    if (integer_of(text) || real_of(text) || parse_written_dtype(text)) return text;
     if (!is_name(text)) {
       throw Error(ErrorKind::kValue, fmt::format("'{}' is neither a type nor a value", text))
           .with("fix", "write a type (f32[8@x, 4]), a list of them, a number, true, false or none");

@@ -5,8 +5,11 @@
 #include <fstream>
 #include <iostream>
 
+#include "base/bytes_text.h"
 #include "base/nearest.h"
+#include "mesh/type_string.h"
 #include "plan/planner_name.h"
+#include "redistribute/between_meshes.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/files/json_value.h"
@@ -107,10 +110,43 @@ int answer_batch(const PlanArguments& arguments) {
   return failed ? kFailed : kFine;
 }
 
+// Between two meshes each rank receives what it lacks, once: no plan receives less.
+int answer_between(const PlanArguments& arguments) {
+  if (arguments.texts.size() != 2 || arguments.from_mesh.empty()) {
+    throw Error(ErrorKind::kValue, "plan: --to-mesh needs --from-mesh, a source and a target")
+        .with("fix", "shardlab plan \"f32[8@x]\" \"f32[8@y]\" --from-mesh x=4 --to-mesh y=2");
+  }
+  const DTensorSpec& from = *parse_spec(arguments.texts[0], parse_mesh(arguments.from_mesh));
+  const DTensorSpec& to = *parse_spec(arguments.texts[1], parse_mesh(arguments.to_mesh));
+  if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
+    throw Error(ErrorKind::kValue, "plan: source and target have other sizes or dtypes")
+        .with("fix", "give one tensor, cut in two ways");
+  }
+  const double bytes = bytes_between(from, to);
+  if (arguments.common.output == Output::kJson) {
+    print_text(json_line(Json({{"source", type_string(from)},
+                               {"target", type_string(to)},
+                               {"bound_bytes", bytes},
+                               {"received_bytes", bytes}})) +
+               "\n");
+    return kFine;
+  }
+  print_text(fmt::format("{} -> {}  on {} -> {}\n", type_string(from), type_string(to),
+                         from.layout()->text(), to.layout()->text()));
+  if (from.has_partial()) print_text("first: the pending reduction, on the source's mesh\n");
+  print_text(
+      fmt::format("every plan: some rank receives {} or more\n"
+                  "messages: each rank receives what it lacks, {} at most\n",
+                  bytes_text(bytes), bytes_text(bytes)));
+  if (to.has_partial()) print_text("last: the terms, on the target's mesh\n");
+  return kFine;
+}
+
 }  // namespace
 
 int plan_command(const PlanArguments& arguments) {
   if (!arguments.batch.empty()) return answer_batch(arguments);
+  if (!arguments.to_mesh.empty()) return answer_between(arguments);
   if (arguments.texts.size() != 2 || arguments.mesh.empty()) {
     throw Error(ErrorKind::kValue, "plan: name a source, a target and --mesh, or --batch FILE")
         .with("fix", "shardlab plan \"f32[8@x]\" \"f32[8]\" --mesh x=4");

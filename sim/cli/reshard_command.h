@@ -1,8 +1,6 @@
 // reshard_command.h - the command that converts checkpoints and compares them.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,15 +15,14 @@ struct ReshardArguments {
   bool check = false;                   ///< compare A and B
   std::string against;                  ///< a recorded step, in place of B
   std::vector<Edit> edits;              ///< in the order of the command line
-  std::vector<std::string> texts;       ///< of edits, by the parser; `edits` has them
+  std::string heads;                    ///< "q=32,kv=8": of the edits rope that follow
   std::string mesh;                     ///< "dp=2,tp=4": files of ranks
   std::vector<std::string> placements;  ///< "layers.*.wq.weight = [_@tp, _]"
-  std::string plan;                     ///< for tensors that none of these fits
+  std::string plan = "replicate";       ///< for tensors that none of these fits
   std::int64_t most_bytes = 5'000'000'000;
   bool force = false;
 };
-
-/// Adds the command; `chosen` is set if it is the one.
-void add_reshard(CLI::App& app, ReshardArguments& arguments, std::function<int()>& chosen);
+/// Writes a checkpoint with these edits and placements, or compares two.
+int reshard_command(const ReshardArguments& arguments);
 
 }  // namespace shardlab

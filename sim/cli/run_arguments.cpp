@@ -15,6 +15,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/program_path.h"
+#include "base/text_of_list.h"
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
 #include "sim/cli/spec_arguments.h"
@@ -91,7 +92,24 @@ std::string seen_from_here(const fs::path& path) {
   return relative.string().starts_with("..") ? path.string() : relative.string();
 }
 
-// "models/megatron_mlp" as the scenario that is shipped under this name; any other text unchanged.
+// "models/megatron_mlp", "models": the names in the folder that is found first.
+std::vector<std::string> shipped_names() {
+  for (const fs::path& folder : shipped_folders()) {
+    if (!fs::is_directory(folder)) continue;
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      fs::path name = entry.path().lexically_relative(folder);
+      if (!entry.is_directory() && name.extension() != ".toml") continue;
+      names.push_back(name.replace_extension().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  return {};
+}
+
+// A word that is not a path is the name of a shipped scenario: "models/megatron_mlp", or
+// "megatron_mlp" if one folder alone has it. Any other text is returned unchanged.
 std::string shipped_path(const std::string& name) {
   if (fs::exists(name)) return name;
   if (fs::is_regular_file(name + ".toml")) return name + ".toml";
@@ -102,36 +120,22 @@ std::string shipped_path(const std::string& name) {
     }
     if (name == "scenarios" && fs::is_directory(folder)) return seen_from_here(folder);
   }
-  return name;
-}
-
-// "models/megatron_mlp", "models": the names in the folder that is found first.
-std::vector<std::string> shipped_names() {
-  for (const fs::path& folder : shipped_folders()) {
-    if (!fs::is_directory(folder)) continue;
-    std::vector<std::string> names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      fs::path name = entry.path().lexically_relative(folder);
-      if (!entry.is_directory() && name.extension() != ".toml") continue;
-      names.push_back(name.replace_extension().string());
-      if (!entry.is_directory()) names.push_back(name.filename().string());
-    }
-    return names;
+  if (name == "-" || fs::path(name).has_extension()) return name;
+  std::vector<std::string> names = shipped_names(), meant;
+  if (names.empty()) return name;
+  for (std::size_t i = names.size(); i-- > 0;) {
+    std::string bare = fs::path(names[i]).filename().string();
+    if (bare == name) meant.insert(meant.begin(), names[i]);
+    names.push_back(std::move(bare));
   }
-  return {};
-}
-
-// A word that is no path is taken for a name of a shipped scenario.
-void require_name(const std::string& name) {
-  const fs::path path(name);
-  if (name == "-" || fs::exists(path) || path.has_extension() || path.is_absolute()) return;
-  const std::vector<std::string> names = shipped_names();
-  if (names.empty()) return;
+  if (meant.size() == 1) return shipped_path(meant[0]);
   const auto near = nearest(name, names);
   fail(ErrorKind::kValue,
-       Fix{near ? fmt::format("did you mean '{}'?", *near)
-                : "give the path of a .toml file; shardlab test --list names what is shipped"},
-       "{}: no such file, and no scenario of that name is shipped", name);
+       Fix{!meant.empty() ? "say which one: " + text_of_list(meant, ", ")
+           : near         ? fmt::format("did you mean '{}'?", *near)
+                  : "give the path of a .toml file; shardlab test --list names what is shipped"},
+       "{}: no such file, and {} of that name is shipped", name,
+       meant.empty() ? "no scenario" : "more than one scenario");
 }
 
 }  // namespace
@@ -141,9 +145,7 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& given) {
   const std::vector<std::string> names =
       given.empty() ? std::vector<std::string>{"scenarios"} : given;
   for (const std::string& name : names) {
-    const std::string path = shipped_path(name);
-    if (path == name) require_name(name);
-    const std::vector<std::string> found = files_below(path, {".toml"}, "scenarios");
+    const std::vector<std::string> found = files_below(shipped_path(name), {".toml"}, "scenarios");
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
@@ -205,7 +207,8 @@ RunTextOptions text_options(const RunArguments& arguments) {
 
 namespace {
 
-// Of the terminal that is written to, COLUMNS where it is set; nothing if it is none.
+// The width of the terminal that is written to, or COLUMNS if it is set. Empty if it is not a
+// terminal.
 std::optional<std::size_t> terminal_width() {
   if (isatty(STDOUT_FILENO) == 0) return std::nullopt;
   const char* reported = std::getenv("COLUMNS");

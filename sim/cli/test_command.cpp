@@ -119,10 +119,7 @@ std::string missing_values(const Scenario& scenario, const ScenarioResult& resul
   if (!result.run.error && error && error->kind == ErrorKind::kAssert) {
     return "needs values, which shapes alone do not have";  // an assert of elements holds there
   }
-  const bool any_sender = std::ranges::any_of(result.run.warnings, [](const std::string& text) {
-    return text.find("dist.recv without src") != std::string::npos;
-  });
-  if (any_sender && result.run.error) {
+  if (result.run.takes_from_any() && result.run.error) {
     return "needs the order of messages, which shapes alone do not have";
   }
   const std::string* needs = result.run.error ? result.run.error->find(kNeeds) : nullptr;

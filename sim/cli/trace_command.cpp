@@ -285,6 +285,7 @@ namespace {
 int compare_recording(const std::string& path, const RunArguments& arguments) {
   const Output output = arguments.common.output;
   const RecordedProgram recording = read_recording(path, export_options(arguments));
+  tell_notes(recording.notes);
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
                                      : replay_text(recording, replay));
@@ -296,6 +297,7 @@ int compare_recording(const std::string& path, const RunArguments& arguments) {
 int replay_command(const TraceArguments& arguments) {
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
+    if (!is_recording_file(path)) refuse_recording_options(path, arguments.run);
     code = std::max(code, is_recording_file(path)
                               ? compare_recording(path, arguments.run)
                               : replay_graphs(graphs_of_file(path), all_ops(), arguments));

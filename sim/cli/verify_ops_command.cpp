@@ -32,7 +32,7 @@ struct SampledOp {
   std::vector<const OpSample*> samples;
 };
 
-// By name; `own` are those of the user's table.
+// Sorts samples by name; `own` are those of the user's table.
 std::vector<SampledOp> sampled_ops(const OpRegistry& registry, const std::vector<OpSample>& own) {
   std::map<std::string, std::vector<const OpSample*>> by_name;
   for (const std::span<const OpSample> samples : {all_samples(), std::span(own)}) {

@@ -7,9 +7,10 @@
 
 namespace shardlab {
 
-/// As /proc/cpuinfo: "model name", "flags"; empty if the system does not have them.
+/// Text in the form of /proc/cpuinfo: "model name", "flags". Empty if the system does not have
+/// them.
 std::string processor_text(const MachineView& view);
-/// As /proc/meminfo: "MemTotal", "MemAvailable" in KiB; empty likewise.
+/// Text in the form of /proc/meminfo: "MemTotal", "MemAvailable" in KiB; empty likewise.
 std::string memory_text(const MachineView& view);
 
 }  // namespace shardlab

@@ -27,7 +27,7 @@ namespace shardlab {
 
 namespace {
 
-// As the language writes it: 1.0 stays a float.
+// Writes a number of the language: 1.0 stays a float.
 std::string literal(double value) {
   if (std::isnan(value)) return "float(\"nan\")";
   if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
@@ -378,6 +378,9 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   void write_redistribute(const GraphNode& node) override {
+    if (node.target && node.target->mesh != type_of(node.args.at(0)).mesh) {
+      refuse("it moves to another mesh");
+    }
     if (!node.towards.empty()) {
       std::vector<std::string> texts;
       for (const auto& [dim, placement] : node.towards) {

@@ -50,7 +50,7 @@ class GraphWriter {
 
   /// The statements of all nodes but inputs.
   std::string statements() { return statements(0, graph_.nodes.size()); }
-  /// Of a part of the nodes.
+  /// Writes the statements of a part of the nodes.
   std::string statements(std::size_t begin, std::size_t end);
   /// The statements of a part of the nodes, as the body of a function that runs while nothing is
   /// recorded; they are not written at their own place.

@@ -98,6 +98,7 @@ void Trace::redistribution(const RedistributionRecord& record) {
 
 void Trace::collective(const CollectiveRecord& record) {
   const auto kind = static_cast<std::size_t>(record.kind);
+  if (record.kind == CollectiveKind::kRecv && record.peer < 0) ++counts_.from_any;
   if (current_rank().pass == Pass::kForward) {
     ++counts_.forward[kind];
     counts_.forward_bytes += record.sent_bytes;

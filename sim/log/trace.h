@@ -49,7 +49,7 @@ struct TraceEvent {
 /// The counts of one rank, without its events. Kept by every rank; the full list of events only by
 /// the one that reports.
 struct CollectiveCounts {
-  // By kind, in calls: one for each collective that the rank entered on a group of two or more
+  // Calls by kind: one for each collective that the rank entered on a group of two or more
   // (B-12).
   std::array<std::int64_t, kCollectiveKinds> forward{};
   std::array<std::int64_t, kCollectiveKinds> backward{};
@@ -58,6 +58,7 @@ struct CollectiveCounts {
   /// A digest of the ops on distributed tensors, in order: equal for ranks with the same calls. 0
   /// without any, and of ranks of other processes.
   std::uint64_t calls = 0;
+  std::int64_t from_any = 0;  ///< receives that name no sender
   std::int64_t total(CollectiveKind kind) const {
     const auto index = static_cast<std::size_t>(kind);
     return forward[index] + backward[index];

@@ -26,7 +26,7 @@ struct CollectiveOrigin {
   bool operator==(const CollectiveOrigin&) const = default;
 };
 
-/// By event; other events than collectives have the default.
+/// One origin for each event; events that are not collectives have the default.
 std::vector<CollectiveOrigin> collective_origins(const std::vector<TraceEvent>& events);
 
 /// "asked for", "implicit: mat2 of mm", "inside nll_loss".

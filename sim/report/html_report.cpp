@@ -208,7 +208,7 @@ Json wrong_json(const std::vector<ValueReport>& values) {
   return json;
 }
 
-// Of a run that stopped: the last that each rank did.
+// The last event of each rank of a run that stopped.
 Json ranks_json(const Verdict& verdict) {
   constexpr std::array kStates = {"runs", "waits", "ended", "failed", "does not answer"};
   Json json = Json::array();

@@ -39,7 +39,7 @@ struct LineReport {
   std::vector<const ValueReport*> values;  ///< named by it; no gradients
 };
 
-/// By line. `result` outlives them.
+/// Sorted by line. `result` outlives them.
 std::vector<LineReport> line_reports(const ScenarioResult& result,
                                      const std::vector<LineVisit>& visits);
 

@@ -18,8 +18,8 @@ inline constexpr std::size_t kReportWidth = 100;
 /// rank sends; consecutive repeats are written once: "(18, 19, 20 all_reduce tp 384 B) x 2".
 std::string order_text(const Run& run, const std::vector<LineVisit>& visits);
 
-/// By line: source, operand types, verdict on its values; below it the collectives. A table of more
-/// than a screen leaves out op names and folds lines that send nothing.
+/// Each line with source, operand types, verdict on its values; below it the collectives. A table
+/// of more than a screen leaves out op names and folds lines that send nothing.
 std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color);
 
 /// "bitwise", "envelope", ..., the worst of all; "not verified" if none is verified, empty if there

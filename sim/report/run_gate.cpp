@@ -86,9 +86,42 @@ Gate parse_gate(const std::string& text) {
   return gate;
 }
 
-std::string title_of(const Json& run) {
+std::string named_by(const Json& run, const char* key) {
   const std::string point = run.at("point").get<std::string>();
-  return run.at("title").get<std::string>() + (point.empty() ? "" : " [" + point + "]");
+  return run.at(key).get<std::string>() + (point.empty() ? "" : " [" + point + "]");
+}
+
+std::string title_of(const Json& run) {
+  return named_by(run, run.at("title").get<std::string>().empty() ? "file" : "title");
+}
+
+// Finds the run with this name. Null if there is none.
+const Json* find_run(const std::vector<Json>& runs, const char* key, const std::string& name) {
+  const Json* found = nullptr;
+  for (const Json& run : runs) {
+    if (named_by(run, key) != name) continue;
+    if (found != nullptr && std::string_view(key) == "file") {
+      fail(ErrorKind::kValue, Fix{"keep one: which of them is meant cannot be said"},
+           "--gate: two runs are of {}", name);
+    }
+    if (found != nullptr) return nullptr;
+    found = &run;
+  }
+  return found;
+}
+
+// The run of the same file and point; a file that was moved is known by its title, if only one run
+// of each list has it.
+const Json* counterpart(const Json& run, const std::vector<Json>& own,
+                        const std::vector<Json>& others) {
+  if (const Json* same = find_run(others, "file", named_by(run, "file"))) return same;
+  const std::string title = named_by(run, "title");
+  if (run.at("title").get<std::string>().empty() || find_run(own, "title", title) == nullptr) {
+    return nullptr;
+  }
+  const Json* moved = find_run(others, "title", title);
+  if (moved == nullptr || find_run(own, "file", named_by(*moved, "file"))) return nullptr;
+  return moved;
 }
 
 struct LineFigure {
@@ -96,7 +129,7 @@ struct LineFigure {
   double figure = 0;
 };
 
-// By the text of the line; of equal texts the sum.
+// Adds up figures by the text of the line.
 std::map<std::string, LineFigure> figures_by_line(const Json& run, const char* key) {
   std::map<std::string, LineFigure> lines;
   for (const Json& line : run.at("lines")) {
@@ -197,14 +230,14 @@ std::vector<Gate> parse_gates(const std::string& text) {
 
 std::vector<GatedRun> gate_runs(const std::vector<Json>& stored, const std::vector<Json>& found,
                                 const std::vector<Gate>& gates) {
-  const auto of_title = [](const std::vector<Json>& runs, const std::string& title) {
-    return std::ranges::find(runs, title, title_of);
-  };
+  for (const auto* runs : {&stored, &found}) {
+    for (const Json& run : *runs) find_run(*runs, "file", named_by(run, "file"));
+  }
   std::vector<GatedRun> result;
   for (const Json& was : stored) {
     GatedRun& run = result.emplace_back(GatedRun{.title = title_of(was)});
-    const auto now = of_title(found, run.title);
-    if (now == found.end()) {
+    const Json* now = counterpart(was, stored, found);
+    if (now == nullptr) {
       run.what = "is gone";
     } else if (!now->at("ok").get<bool>()) {
       run.what = "failed";
@@ -213,8 +246,7 @@ std::vector<GatedRun> gate_runs(const std::vector<Json>& stored, const std::vect
     }
   }
   for (const Json& now : found) {
-    const std::string title = title_of(now);
-    if (of_title(stored, title) == stored.end()) result.push_back({.title = title});
+    if (counterpart(now, found, stored) == nullptr) result.push_back({.title = title_of(now)});
   }
   return result;
 }

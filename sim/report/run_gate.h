@@ -26,7 +26,8 @@ struct GatedFigure {
   bool met() const;
 };
 
-/// Runs are matched by title and point. `what`: why a run fails without figures ("is gone").
+/// Runs are matched by file and point; a file with another path by its title and point, if no other
+/// run has them. `what`: why a run fails without figures ("is gone").
 struct GatedRun {
   std::string title;
   std::string what;
@@ -35,6 +36,7 @@ struct GatedRun {
 };
 
 /// All runs of `stored`, then those that are new, which have no figures to be held to.
+///   fails  Value: two runs of one list have the same file and point
 std::vector<GatedRun> gate_runs(const std::vector<nlohmann::json>& stored,
                                 const std::vector<nlohmann::json>& found,
                                 const std::vector<Gate>& gates);

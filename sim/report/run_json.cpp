@@ -299,6 +299,7 @@ Json memory_json(const Run& run) {
 void add_asked(const ScenarioResult& result, Json& json) {
   const Run& run = result.run;
   if (!result.judgement.promise.empty()) json["promise"] = result.judgement.promise;
+  if (!run.live_microbatches.empty()) json["live_microbatches"] = run.live_microbatches;
   if (!result.met()) json["again"] = replay_command(run);
   if (run.options.reporting_rank) json["rank"] = run.reporting_rank;
   if (run.options.schedule.kind == SchedulerKind::kSeeded) {

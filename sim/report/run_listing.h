@@ -33,7 +33,7 @@ class RunListing {
   std::string calls();
   /// "       = y  f32[8@dp, 16]  envelope".
   std::string value_line(const ValueReport& value) const;
-  /// By event, true if `options.why` asks about it.
+  /// One flag for each event: whether `options.why` asks about it.
   const std::vector<bool>& asked() const { return asked_; }
 
  private:

@@ -138,6 +138,9 @@ class RunText {
       if (bracket != std::string::npos) promise.replace(bracket, 1, "\n  ");
       line("\norders of ranks: {}", promise);
     }
+    if (!run_.live_microbatches.empty()) {
+      line("live microbatches by rank: {}", text_of_list(run_.live_microbatches, " "));
+    }
     expected_failure();
     steps();
     values();
@@ -533,7 +536,7 @@ class RunText {
     }
   }
 
-  // By a command with this file alone, which fails whoever runs first.
+  // Whether a command with this file alone can blame it: it fails whoever runs first.
   bool may_be_blamed() const {
     const bool typed = options_.replay == Replay::kWhereItAdds && run_.scenario.settings.empty();
     const bool simulated = find_backend(run_.options.backend).processes == nullptr;

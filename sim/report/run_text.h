@@ -30,7 +30,7 @@ struct RunTextOptions {
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
 };
 
-/// Of a failed run its place and reason first. Header, inputs, lines in the order in which they
+/// A failed run begins with its place and reason. Header, inputs, lines in the order in which they
 /// ran, operands, results and bytes of each line, sums, verdict on values, expectations. With `why`
 /// only the lines that hold an explained decision. An unexpected error is not part of it: it
 /// belongs to stderr. Ends with a line that says whether everything is as expected.

@@ -11,9 +11,9 @@
 
 namespace shardlab {
 
-/// By event of the run, true if its decision is asked about. An op is named as "mm", "add.Tensor"
-/// or "aten::mm"; a value means the ops of its statement or, if these are inside of a def, those
-/// since the value named before it.
+/// One flag for each event: whether its decision is asked about. An op is named as "mm",
+/// "add.Tensor" or "aten::mm"; a value means the ops of its statement or, if these are inside of a
+/// def, those since the value named before it.
 std::vector<bool> asked_about(const ScenarioResult& result, const std::string& why);
 
 /// The error when nothing of the run is called `why`, or when no op belongs to it: the nearest

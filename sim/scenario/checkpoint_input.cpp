@@ -28,6 +28,7 @@ void take(const Checkpoint& checkpoint, const StoredTensor& tensor, ScenarioInpu
          "'{}' of {} has shape [{}], input '{}' has [{}]", tensor.name, checkpoint.path(),
          text_of_list(tensor.shape, ", "), input.name, text_of_list(sizes, ", "));
   }
+  checkpoint.check_whole(tensor);
   auto bytes = std::make_shared<std::string>(static_cast<std::size_t>(tensor.bytes()), '\0');
   checkpoint.read(tensor, {Dims(tensor.shape.size()), tensor.shape}, bytes->data());
   const auto dtype = tensor.type->dtype;

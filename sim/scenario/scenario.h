@@ -63,7 +63,7 @@ struct ScenarioInput {
   InputRecipe recipe{.init = "randn", .arguments = {}, .values = {}};
   std::string file;         ///< the file of the values, as written; empty: none
   StoredElements elements;  ///< in place of the recipe's values, in the dtype of `type`
-  // As x.requires_grad_() at the start of the program.
+  // Does x.requires_grad_() at the start of the program.
   bool requires_grad = false;           ///< asked for here, or listed in [expect] grads
   std::vector<std::string> drawn_with;  ///< names in the recipe's arguments and scale
 };
@@ -127,11 +127,11 @@ struct ExpectedGraph {
 /// compared with the single-device run unless the file says otherwise.
 struct Expectation {
   std::vector<ExpectedType> types;
-  /// By name of the collective; without the key in the file none, and nothing is checked.
+  /// Bounds by name of the collective. Empty, and not checked, if the file has no such key.
   std::optional<std::vector<std::pair<std::string, Bound>>> collectives;
   std::optional<Bound> bytes;
-  /// By purpose, "peak", "inputs", "gradients", ...: the most, in bytes, on the rank that holds
-  /// most.
+  /// Bounds by purpose, "peak", "inputs", "gradients", ...: the most, in bytes, on the rank that
+  /// holds most.
   std::vector<std::pair<std::string, Bound>> memory;
   std::vector<ExpectedName> gradients;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;

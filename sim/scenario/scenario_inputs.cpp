@@ -107,8 +107,8 @@ class InputReader {
     }
   }
 
-  // As in trace(f, dynamic={"x": 0}): a dim, a list of dims, or true for all dims with a param in
-  // their size.
+  // Reads what trace(f, dynamic={"x": 0}) takes: a dim, a list of dims, or true for all dims with a
+  // param in their size.
   void read_dynamic(const TomlSection& section, const TomlEntry& entry) {
     const auto ndim = static_cast<std::int64_t>(input_.type.sizes.size());
     std::vector<std::int64_t> given;

@@ -203,7 +203,7 @@ std::optional<double> set_figure(const std::vector<Setting>& settings, const std
                         fmt::format("write --set {}=25", key));
 }
 
-// As --set or the file gives it; none: neither does.
+// The weight that --set or the file gives. Empty if neither does.
 std::optional<double> weight_of(const TomlSection& section, const std::vector<Setting>& settings,
                                 std::string_view kind) {
   const auto checked = [&](const Where& where, double value) {

@@ -23,7 +23,7 @@ bool is_bare(std::string_view key) {
 constexpr std::string_view kNumber = "\\u{:04x}";
 constexpr std::string_view kBlanks = "\n\t";  // they stay in a string of several lines
 
-// As it is between three of the quotes, which it may neither have nor end with.
+// Whether it can be written between three of the quotes: it may neither have nor end with them.
 bool fits_between(std::string_view text, char quote) {
   return text.find(std::string(3, quote)) == std::string_view::npos && !text.ends_with(quote) &&
          std::ranges::none_of(text, [](char c) { return is_control(c, kBlanks); });

@@ -5,6 +5,7 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/torch_dtype.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -52,7 +53,7 @@ class Resolver {
     name.remove_prefix(first);
     name = name.substr(0, name.find_last_not_of(' ') + 1);
     if (name.empty()) return;
-    out_.dtype = parse_dtype(name);
+    out_.dtype = parse_written_dtype(name);
     if (out_.dtype) return;
     const auto known = dtype_names();
     refuse(*source_, span(first, first + name.size()), fmt::format("unknown dtype '{}'", name),

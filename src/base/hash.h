@@ -24,7 +24,7 @@ inline std::uint64_t hash_range(std::uint64_t seed, std::span<const std::int64_t
   return seed;
 }
 
-/// Of the bytes.
+/// The hash of the bytes.
 std::uint64_t hash_text(std::uint64_t seed, std::string_view text);
 
 }  // namespace shardlab

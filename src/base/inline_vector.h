@@ -106,7 +106,7 @@ class InlineVector {
     for (std::size_t i = size_; i < count; ++i) data_[i] = value;
     size_ = static_cast<std::uint32_t>(count);
   }
-  /// By value, so that an entry of this vector may be added to it.
+  /// Takes a value, so that an entry of this vector may be added to it.
   void push_back(T value) {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;

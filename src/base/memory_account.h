@@ -20,7 +20,7 @@ enum class HeldFor : std::uint8_t {
   kCommunication,  ///< made for a collective, and not its result
   kOther,          ///< results of ops, temporaries, gradients on their way
 };
-/// As many as HeldFor has: tables by purpose have this size.
+/// The number of values of HeldFor: tables by purpose have this size.
 inline constexpr std::size_t kHeldForCount = 6;
 /// "parameters and inputs", "gradients", "kept for backward", ...
 std::string_view to_string(HeldFor purpose);

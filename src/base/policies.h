@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// By ImplicitRedistribution.
+/// Indexed by ImplicitRedistribution.
 inline constexpr std::array<std::string_view, 3> kImplicitNames = {"allow", "warn", "forbid"};
 
 /// "allow", "warn", "forbid".

@@ -81,8 +81,9 @@ class Ref {
   Ref(const Ref<U>& other) : Ref(other.get()) {}
   /// Leaves `other` null.
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  /// By value, which serves copies, moves and a Ref that is assigned to itself. The object held
-  /// before is dropped last: it may hold the only other reference to the object that replaces it.
+  /// Takes a value, which serves copies, moves and a Ref that is assigned to itself. The object
+  /// held before is dropped last: it may hold the only other reference to the object that replaces
+  /// it.
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
     return *this;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <concepts>
 #include <type_traits>
 
@@ -43,6 +44,16 @@ std::string text_of_list(std::span<const std::string_view> values, std::string_v
 }
 std::string text_of_list(const std::set<std::string>& values, std::string_view separator) {
   return joined(values, separator);
+}
+
+std::vector<std::string_view> parts_of_text(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + separator.size();
+  }
+  return parts;
 }
 
 }  // namespace shardlab

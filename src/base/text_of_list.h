@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardlab {
 
@@ -19,5 +20,9 @@ std::string text_of_list(std::span<const std::size_t> values, std::string_view s
 std::string text_of_list(std::span<const std::string> values, std::string_view separator);
 std::string text_of_list(std::span<const std::string_view> values, std::string_view separator);
 std::string text_of_list(const std::set<std::string>& values, std::string_view separator);
+
+/// The parts of a text between separators, empty ones, too; one part of an empty text. They point
+/// into the text.
+std::vector<std::string_view> parts_of_text(std::string_view text, std::string_view separator);
 
 }  // namespace shardlab

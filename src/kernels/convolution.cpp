@@ -44,7 +44,7 @@ Spatial spatial_list(const KernelCall& call, std::size_t index, std::size_t coun
   return values;
 }
 
-// Of shapes [batch, channels, ..], weight [out channels, in channels of a group, ..].
+// Shapes are [batch, channels, ..], weight [out channels, in channels of a group, ..].
 ConvolutionSizes convolution_sizes(const KernelCall& call, const Dims& input, const Dims& weight,
                                    const Dims& output) {
   const std::size_t count = input.size() - 2;

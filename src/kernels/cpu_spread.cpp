@@ -25,7 +25,7 @@ void CpuLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor& 
         };
         return reduce_leaves<SumOp, Sum>(leaf, 0, layout.size());
       };
-      // Of no elements, NaN.
+      // NaN if there are no elements.
       const T middle = sum_of([](T x) { return x; }) / static_cast<double>(layout.size());
       mean.data()[row] = middle;
       square.data()[row] = sum_of([=](T x) { return squared_magnitude(x - middle); });

@@ -41,7 +41,7 @@ auto row_major(const MatrixView<T>& out) {
                                                              Eigen::OuterStride<>(out.row_stride));
 }
 
-/// As Eigen cuts it. A column-major output is the row-major product of the transposes.
+/// Eigen cuts the work. A column-major output is the row-major product of the transposes.
 template <typename T>
 void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
                     const MatrixView<const T>& b) {

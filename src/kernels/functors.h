@@ -139,7 +139,7 @@ struct Remainder {
   }
 };
 
-// As Python's //: from the remainder, so that a == b * (a // b) + a % b holds as well as it can.
+// Python's //, from the remainder, so that a == b * (a // b) + a % b holds as well as it can.
 struct DivFloor {
   template <typename T>
   SHARDLAB_HD static T apply(T a, T b) {
@@ -200,7 +200,7 @@ SHARDLAB_FUNCTION(BitwiseAnd, T, (T a, T b), wrapped(bits_of(a) & bits_of(b)))
 SHARDLAB_FUNCTION(BitwiseOr, T, (T a, T b), a | b)
 SHARDLAB_FUNCTION(BitwiseXor, T, (T a, T b), a ^ b)
 
-// By a negative number of bits, or by more than there are: all are shifted out.
+// A negative number of bits, or more than there are, shifts all of them out.
 SHARDLAB_FUNCTION(LeftShift, T, (T a, T b), b < 0 || b >= 64 ? T(0) : wrapped(bits_of(a) << b))
 SHARDLAB_FUNCTION(RightShift, T, (T a, T b), a >> (b < 0 || b >= 64 ? 63 : b))
 

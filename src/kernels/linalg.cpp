@@ -146,8 +146,8 @@ void slogdet_kernel(const KernelCall& call) {
     factorise_each<T>(call, 2, [&](const Factors<T>& factors) {
       T direction = T(factors.parity());
       double logs = 0;
-      // By index: Eigen's iterators refer to the first element, which a matrix of size 0 does not
-      // have.
+      // Indices, not iterators: Eigen's refer to the first element, which a matrix of size 0 does
+      // not have.
       for (Eigen::Index i = 0; i < factors.lu.rows(); ++i) {
         const T pivot = factors.lu(i, i);
         logs += std::log(std::abs(pivot));

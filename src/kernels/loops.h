@@ -66,7 +66,7 @@ struct Draw {
   Tensor chances = {};  ///< the elements' own numbers, of the output's shape; may be undefined
 };
 
-/// Of each of `wanted`, `per_row` of them for each sorted row: number of elements before it, and
+/// For each of `wanted`, `per_row` of them a sorted row: number of elements before it, and
 /// with kCounted also of those equal to it.
 struct Search {
   Tensor sorted;  ///< [.., size], contiguous, of i64, f32 or f64

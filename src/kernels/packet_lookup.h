@@ -20,7 +20,7 @@ EIGEN_ALWAYS_INLINE PacketOf<float> looked_up(const float (&table)[8], const Bit
 }
 EIGEN_ALWAYS_INLINE PacketOf<double> looked_up(const double (&table)[8],
                                                const BitsOf<double>& index) {
-  // As pairs of floats, which registers of this size can look up.
+  // Pairs of floats can be looked up in registers of this size.
   const __m256i places = (__m256i)index, twice = _mm256_slli_epi32(places, 1);
   const __m256i pairs = _mm256_add_epi32(_mm256_shuffle_epi32(twice, 0xA0),
                                          _mm256_setr_epi32(0, 1, 0, 1, 0, 1, 0, 1));

@@ -22,15 +22,15 @@ SHARDLAB_HD inline double normal_double(const PhiloxWords& words) {
 /// function of the f64 uniform number u, of which 1 - u is never 0.
 struct DrawLaw {
   enum class Kind : std::uint8_t {
-    // Of i64.
+    // For i64.
     kInteger,    ///< low + word % range
     kBernoulli,  ///< u < a, or the element's own number
     kCount,      ///< low + i range
     kEye,        ///< 1 on the diagonal of `range` columns
-    // Of f64, or of f32 for narrower outputs.
+    // For f64, or f32 for narrower outputs.
     kUniform,  ///< a + (b - a) u
     kNormal,   ///< a + b n
-    // Of f64.
+    // For f64.
     kArange,        ///< a + i b
     kEvenSteps,     ///< from a to b in `range` steps; symmetric, so that both ends are exact
     kPowerSteps,    ///< powers of `base`, whose exponents are these

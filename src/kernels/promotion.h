@@ -25,7 +25,7 @@ class Promotion {
   std::optional<DType> numbers_;
 };
 
-/// Of all tensors and numbers among these; others do not count.
+/// Promotes all tensors and numbers among these; others do not count.
 DType promote_operands(std::span<const LocalArg> operands);
 
 /// Whether kernels compute this dtype in a wider one, so that operands have to be rounded to it
@@ -46,7 +46,7 @@ LocalArg within_range(const LocalArg& bound, DType dtype);
 /// true.
 Scalar lowest_number(DType dtype);
 Scalar highest_number(DType dtype);
-/// Of a floating dtype.
+/// The largest finite number of a floating dtype.
 double largest_finite(DType dtype);
 
 }  // namespace shardlab

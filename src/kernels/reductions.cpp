@@ -36,7 +36,7 @@ void mean(Loops& loops, const KernelCall& call) {
   loops.run(Element::kDiv, compute, out, {sums, count});
 }
 
-// Of an empty piece, the value of the stored dtype that changes no extremum; shape inference
+// An empty piece gives the value of the stored dtype that changes no extremum; shape inference
 // refuses empty wholes.
 template <Fold kind>
 void extremum(Loops& loops, const KernelCall& call) {
@@ -121,7 +121,7 @@ void vector_norm(Loops& loops, const KernelCall& call) {
     loops.run(Element::kAbs, is_complex(self.dtype()) ? DType::kC128 : wide, sizes, {self});
   }
   if (std::isinf(order)) {
-    // Of no elements, 0.
+    // The norm of no elements is 0.
     if (self.numel() == 0) return loops.fill(out, Scalar(order > 0 ? 0.0 : infinity));
     return loops.fold(order > 0 ? Fold::kMax : Fold::kMin, wide, sizes, reduced, out);
   }

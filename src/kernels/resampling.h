@@ -39,7 +39,7 @@ struct Resampling {
 /// A kernel of upsampling or mean pooling, which are linear and run dim by dim.
 struct ResamplingKernel {
   KernelId id;
-  /// Of a call whose output has elements.
+  /// Plans a call whose output has elements.
   Resampling (*plan)(const KernelCall& call);
 };
 std::span<const ResamplingKernel> resampling_kernels();
@@ -59,7 +59,7 @@ struct PoolWindows {
   std::int64_t out[3] = {1, 1, 1};
 };
 
-/// Of a call of kMaxPool, kAdaptiveMaxPool or kFractionalMaxPool whose output has elements; the
+/// Windows of a kMaxPool, kAdaptiveMaxPool or kFractionalMaxPool whose output has elements; the
 /// last one's `shifts` are the elements of its argument 3, which shift windows by plane.
 PoolWindows pool_windows_of(const KernelCall& call, std::span<const double> shifts);
 

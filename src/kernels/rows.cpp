@@ -81,7 +81,7 @@ std::int64_t RowLayout::columns() const {
 RowGroup RowLayout::group_of(std::int64_t row, std::int64_t element_bytes) const {
   if (rows_ == 0 || kept_ == 0) return {0, rows_, permuted_};
   const std::span<const std::int64_t> shape = permuted_.shape(), stride = permuted_.stride();
-  // Of neighbours in memory a copy moves 256 bytes of each line at a time (strided_copy.cpp).
+  // A copy of neighbours in memory moves 256 bytes of each line at a time (strided_copy.cpp).
   constexpr std::int64_t kCached = std::int64_t{256} << 10, kLines = 256;
   std::size_t dim = kept_ - 1;
   const std::int64_t fewest = stride[dim] == 1 ? kLines / element_bytes : 1;

@@ -22,8 +22,8 @@ DimMask single_dim(std::int64_t dim, const Tensor& source);
 std::int64_t row_size(const Tensor& source, const DimMask& reduced);
 /// The last dims, as many as the list `index` (normalized_shape) has sizes.
 DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index);
-/// Of var and std: correction(self, dim, *, correction, keepdim), dim(self, dim, unbiased, keepdim)
-/// or (self, unbiased). None means 1.
+/// The correction of var and std: correction(self, dim, *, correction, keepdim), dim(self, dim,
+/// unbiased, keepdim) or (self, unbiased). None means 1.
 double correction_of(const KernelCall& call);
 
 /// Neighbours that are copied together: rows `first` on, `count` of them, as a view in their order.

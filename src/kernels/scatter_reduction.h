@@ -14,7 +14,7 @@ namespace shardlab {
 
 enum class ScatterReduction : std::uint8_t { kSum, kProduct, kMean, kLargest, kLeast };
 
-/// Of a mean that of the sum.
+/// A mean folds like a sum.
 inline Fold fold_of(ScatterReduction reduction) {
   switch (reduction) {
     case ScatterReduction::kProduct:

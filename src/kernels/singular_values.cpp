@@ -37,7 +37,7 @@ SingularValues<T> of_tall(const Matrix<T>& a, bool full) {
   return {std::move(u), svd.matrixV().adjoint(), svd.singularValues()};
 }
 
-// Of a matrix with infinities: values that are NaN between identities.
+// A matrix with infinities has values that are NaN between identities.
 template <typename T>
 SingularValues<T> undefined(const Matrix<T>& a, bool full) {
   const Eigen::Index rows = a.rows(), columns = a.cols(), count = std::min(rows, columns);

@@ -100,7 +100,7 @@ void median_along(Loops& loops, const KernelCall& call) {
   put_median<missing>(loops, call, single_dim(int_arg(call, 1), self));
 }
 
-// Of all elements; of none NaN, or the least integer.
+// The median of all elements; NaN or the least integer if there are none.
 template <Missing missing>
 void median_of_all(Loops& loops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);

@@ -50,7 +50,7 @@ SHARDLAB_FUNCTION(Zeta, T, (T x, T q), static_cast<T>(special::zeta(x, q)))
 SHARDLAB_FUNCTION(Xlog1py, T, (T x, T y), x == T(0) && !is_nan(y) ? T(0) : x * std::log1p(y))
 SHARDLAB_FUNCTION(Acosh, T, (T a), std::acosh(a))
 SHARDLAB_FUNCTION(Nextafter, T, (T from, T to), std::nextafter(from, to))
-// Of floats that have fewer digits than T, the least of which is 2^least; beyond `most` is
+// Rounds to floats that have fewer digits than T, the least of which is 2^least; beyond `most` is
 // infinity.
 template <typename T>
 SHARDLAB_HD T next_of_fewer_digits(T from, T to, int digits, int least, T most) {
@@ -88,7 +88,7 @@ struct FrexpExponent {
   }
 };
 
-// Of the sizes; the least integer has none.
+// The divisor of both magnitudes; the least integer has none.
 struct Gcd {
   template <typename T>
   SHARDLAB_HD static T apply(T a, T b) {

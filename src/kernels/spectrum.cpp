@@ -68,7 +68,7 @@ Triangular triangular_of(const Matrix<double>& a) {
   return result;
 }
 
-// Of length 1. In each the largest number is real, as LAPACK leaves them.
+// Vectors have length 1. In each the largest number is real, as LAPACK leaves them.
 Matrix<Number> eigenvectors_of(const Triangular& a) {
   const Eigen::Index n = a.t.rows();
   double scale = 0;

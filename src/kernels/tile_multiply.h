@@ -151,7 +151,7 @@ class TileProduct {
     }
   }
 
-  // As many of the lanes as there are columns.
+  // Stores as many lanes as there are columns.
   EIGEN_ALWAYS_INLINE void store(T* to, const Packet& sum, std::int64_t count) const {
     namespace lanes = Eigen::internal;
     if (count >= kLanes) {

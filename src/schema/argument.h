@@ -74,7 +74,7 @@ class Argument {
   DType dtype() const;
   const std::string& string() const;
 
-  // Of a number, whatever its category (Scalar defines the conversion).
+  // Converts a number of any category (Scalar defines the conversion).
   std::int64_t to_int() const { return scalar().to_int(); }
   double to_double() const { return scalar().to_double(); }
   bool to_bool() const { return scalar().to_bool(); }
@@ -82,7 +82,7 @@ class Argument {
   /// For visitors that treat every kind.
   Variant& variant() { return value_; }
   const Variant& variant() const { return value_; }
-  /// As a person would write it: 1.0, [2, 3], None, f32[8@dp, 16].
+  /// The text that a person would write: 1.0, [2, 3], None, f32[8@dp, 16].
   std::string text() const;
   /// Tensors by identity, specs by pointer, numbers by kind and value (1, 1.0 and True differ).
   bool operator==(const Argument& other) const;

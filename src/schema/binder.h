@@ -21,15 +21,15 @@ struct GivenArguments {
   std::vector<std::pair<std::string, Argument>> keywords;
 };
 
-/// As Python prints a call's arguments: f32[4@x, 6], dim=1.
+/// The text that Python prints for a call's arguments: f32[4@x, 6], dim=1.
 std::string given_text(const GivenArguments& given);
 
 struct BindRules {
   enum class Style : std::uint8_t {
-    /// By C++ and by records: without keywords, positional arguments continue into the keyword-only
+    /// C++ and records: without keywords, positional arguments continue into the keyword-only
     /// ones; an optional argument may be left out.
     kSchemaOrder,
-    /// By a program: x.view(2, 3) gives its list of ints one by one, the first argument may be
+    /// A program: x.view(2, 3) gives its list of ints one by one, the first argument may be
     /// called `input` where ATen has self, and numpy's axis and keepdims are dim and keepdim.
     kPython,
   };

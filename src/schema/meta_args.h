@@ -44,8 +44,8 @@ struct OutputMeta {
   TensorMeta meta;
   bool present = true;
 };
-/// Of every tensor result, Tensor[] flattened. Most ops have one, which needs no memory of its own:
-/// shapes are inferred at every call, to compare the local pieces with the placements.
+/// Each tensor result has one, Tensor[] flattened. Most ops have one, which needs no memory of its
+/// own: shapes are inferred at every call, to compare the local pieces with the placements.
 using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
 /// Shape, stride and dtype of every tensor result (K-22). Fails with Value where the op refuses the
 /// call. Pure.

@@ -16,7 +16,7 @@ namespace shardlab::older {
 
 /// S-2: as TensorMeta, with the flag that today's leaves out.
 struct Meta {
-  // Of the whole tensor; independent of placements.
+  // Describes the whole tensor; independent of placements.
   TensorMeta meta;
   bool requires_grad = false;
 };

@@ -41,7 +41,7 @@ class OpRegistry {
   /// "aten::add.Tensor", "add.Tensor", "aten.add.Tensor"; the default overload may be spelled
   /// ".default" or left out. Null when unknown.
   const OpRow* find(std::string_view name) const;
-  /// As find; an unknown op is Unsupported and names the nearest registered ones.
+  /// The same as find; an unknown op is Unsupported and names the nearest registered ones.
   const OpRow& at(std::string_view name) const;
   /// Overloads of a base name ("aten::sum" or "sum"), in registration order. Lives as long as the
   /// registry, until the next add.

@@ -11,7 +11,7 @@ namespace shardlab {
 class PendingStorage final : public Storage {
  public:
   PendingStorage() : Storage(BufferRef{}) {}
-  /// As set_pending(); the work lives as long as the result is pending.
+  /// The same as set_pending(); the work lives as long as the result is pending.
   void await(Ref<Work> work) {
     work_ = work.get();
     set_pending(std::move(work));

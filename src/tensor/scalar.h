@@ -52,7 +52,7 @@ class Scalar {
   /// Not equal to zero.
   bool to_bool() const { return is_integral() ? integer_ != 0 : (real_ != 0 || imaginary_ != 0); }
 
-  /// As Python prints it: "2", "2.0", "True", "(1+2j)".
+  /// The text that Python prints: "2", "2.0", "True", "(1+2j)".
   std::string text() const;
   bool operator==(const Scalar&) const = default;
 

@@ -148,7 +148,7 @@ class Tensor {
   std::int64_t size(std::size_t tensor_dim) const { return meta_.shape[tensor_dim]; }
   /// Elements of this view, which may be fewer or, where it is expanded, more than its Buffer has.
   std::int64_t numel() const { return product(meta_.shape); }
-  /// Of the elements, without gaps between them.
+  /// The size of the elements, without gaps between them.
   std::int64_t size_bytes() const { return numel() * item_bytes(meta_.dtype); }
   /// In elements, from the start of the Buffer.
   std::int64_t offset() const { return offset_; }

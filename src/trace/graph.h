@@ -122,7 +122,7 @@ struct InputRecipe {
   double scale = 1;                    ///< multiplies the elements of init
   std::vector<Scalar> values;          ///< "values": row-major
   std::string file = {}, tensor = {};  ///< in place of init: a tensor in a file of a recording
-  // Of a graph that admits other sizes:
+  // A graph that admits other sizes has these:
   std::vector<std::string> sizes = {};  ///< by dim, as the program's file writes them: "n", "4*n"
   std::vector<std::int64_t> dynamic = {};  ///< dims that may have another size
   /// A NaN is the same as a NaN.
@@ -187,7 +187,7 @@ struct NodeError {
 struct GraphNode {
   NodeKind kind = NodeKind::kOp;
   std::string name;  ///< of the op, of the collective, of the input
-  /// Of ops and factories in schema order; else the values that it takes.
+  /// Arguments of ops and factories in schema order; else the values that it takes.
   std::vector<GraphArgument> args;
   std::vector<GraphResult> results;  ///< lists flattened
 
@@ -211,7 +211,7 @@ struct GraphNode {
   std::vector<std::int64_t> mesh_dims;
   bool required = true;      ///< require_grad, size_guard
   std::int32_t number = -1;  ///< size, number: which one it is
-  /// Of hooks and functions: which one it is, in order of registration.
+  /// The number of a hook or function, in order of registration.
   std::int32_t hook = -1;
   bool zeros = false;  ///< hooks, function: zeros replace gradients that do not arrive
   bool once = false;   ///< function: its backward has no gradient itself
@@ -233,7 +233,7 @@ struct GraphNode {
   bool replicates = false;            ///< a plain tensor next to a DTensor is a replica
   bool target_view = false;           ///< views made here are to be overwritten
   std::int32_t line = 0, column = 0;  ///< in the program; 0: none
-  // Of a recording, and not part of a file.
+  // Recordings have these, and no file.
   std::int32_t rank = -1;  ///< the only rank that runs it; -1: all
   bool back = false;       ///< redistribute: of a gradient
   /// redistribute, in place of a target: the placements of these mesh dims, others stay.
@@ -298,10 +298,11 @@ struct ProgramGraph {
   std::vector<Guard> guards;      ///< in order, each once
   std::vector<ValueRef> outputs;  ///< results of a function; -1: nothing
   std::vector<ValueRef> left;     ///< values that the program still held at its end, on every rank
-  /// By rank of `ranks`, or of the world: of the bits of all values that are left. Empty: not
-  /// computed.
+  /// One for each rank of `ranks`, or of the world: of the bits of all values that are left. Empty:
+  /// not computed.
   std::vector<std::uint64_t> digests;
-  /// Of a graph that is not joined with others yet: by value of `left`. Not part of a file.
+  /// One for each value of `left`, of a graph that is not joined with others yet. Not part of a
+  /// file.
   std::vector<std::uint64_t> left_digests;
 
   bool of_rank(std::int64_t rank) const;

@@ -32,7 +32,7 @@ std::string word_or_text(const std::string& text) {
 
 std::string argument_line_text(const GraphObject& value);
 
-// As `{"v": 3}`: one key gives the kind of the value.
+// Reads `{"v": 3}`: one key gives the kind of the value.
 std::string marked_text(const std::string& key, const GraphObject& value) {
   if (key == "v") return "%" + json_text(value);
   if (key == "n") return "n" + json_text(value);

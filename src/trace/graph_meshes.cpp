@@ -3,6 +3,7 @@
 #include "trace/graph_meshes.h"
 
 #include "base/fix.h"
+#include "mesh/mesh_views.h"
 #include "mesh/spec.h"
 
 namespace shardlab {

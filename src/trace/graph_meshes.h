@@ -16,9 +16,9 @@ class DTensorSpec;
 /// The layouts of a graph's meshes on one rank, in its order. Used by that rank.
 class GraphMeshes {
  public:
-  /// Of a capture: `meshes` is filled in as layouts appear.
+  /// For a capture: `meshes` is filled in as layouts appear.
   GraphMeshes(std::vector<GraphMesh>& meshes, std::int64_t rank);
-  /// Of a replay: layouts are made in `arena` when they are needed.
+  /// For a replay: layouts are made in `arena` when they are needed.
   GraphMeshes(const std::vector<GraphMesh>& meshes, std::int64_t rank, Arena& arena);
 
   /// The number of a layout; a new one gets the next.
@@ -41,7 +41,7 @@ class GraphMeshes {
   std::vector<const MeshLayout*> layouts_;
 };
 
-/// Of a plain tensor.
+/// The type of a plain tensor.
 ValueType plain_type(const TensorMeta& meta);
 
 }  // namespace shardlab

@@ -21,7 +21,7 @@ class GraphValues {
   /// For a node that takes it.
   ///   fails  Value: no node before has given it
   const DTensor& given(ValueRef value) const;
-  /// By number.
+  /// All values, by number.
   const std::vector<DTensor>& all() const { return values_; }
 
   /// Frees the values that no node after this one takes.

@@ -59,7 +59,7 @@ struct PlacementField {
   Argument (*get)(const Placement& placement);
   void (*set)(PlacementObject& object, const Argument& value);
 };
-/// By its name; null: none has it.
+/// Finds a field by its name. Null if there is none.
 const PlacementField* find_placement_field(std::string_view name);
 
 /// A class of placements. Types live as long as the process; they are not changed.
@@ -79,7 +79,7 @@ const PlacementType& shard_type();
 const PlacementType& strided_shard_type();
 const PlacementType& replicate_type();
 const PlacementType& partial_type();
-/// Of the placement's kind. Kinds that have no class of their own (norm and mask partials) are
+/// The class of the placement's kind. Kinds without a class (norm and mask partials) are
 /// derived from partials.
 const PlacementType& type_of(const Placement& placement);
 

@@ -121,7 +121,7 @@ class ExpressionReader {
     return is_whole ? Argument(whole) : Argument(real);
   }
 
-  // Of whole numbers alone: sizes; else a list.
+  // Reads whole numbers as sizes, anything else as a list.
   Argument list(int depth) {
     if (depth == kDeepestList) refuse("fewer lists inside of each other");
     expect('[');

@@ -59,7 +59,7 @@ class ReplayListener {
 struct ReplayOptions {
   std::int64_t until = -1;             ///< the last node that runs; -1: all
   ReplayListener* listener = nullptr;  ///< may be null
-  /// Of the program, for messages; outlives all reports on the replay. Null: the graph's.
+  /// The program's file, for messages; outlives all reports on the replay. Null: the graph's.
   const char* file = nullptr;
   /// In place of the graph's, which begin as they were when it was captured; null where it stays.
   std::span<const Generator> generators = {};

@@ -24,7 +24,7 @@ using TracedProgram =
 class TracedFunction {
  public:
   const CapturedProgram& program() const { return program_; }
-  /// Of traced values, in addition to those of program(); in order, each once.
+  /// Guards of traced values, in addition to those of program(); in order, each once.
   const std::vector<Guard>& guards() const { return guards_; }
   /// All questions, in order.
   const std::vector<Fold>& folds() const { return folds_; }

@@ -24,7 +24,7 @@ struct TracedMember {
   std::string_view name;
   MemberUse use = MemberUse::kMethod;
   Answers answers = Answers::kAlike;
-  /// Of constants.
+  /// The member of a constant.
   TracedValue (*run)(Tracing& tracing, const TracedValue& self, const Arguments& args) = nullptr;
   std::array<std::string_view, 2> parameters = {};  ///< none: arguments are ignored
   /// In place of `run`: of values as they are.
@@ -52,7 +52,7 @@ struct TracedObject {
 
 /// The source of an attribute of an object that has a source.
 std::optional<Source> source_of(const TracedValue& self, std::string_view attribute);
-/// Of the dims of a mesh; None where the program gave none.
+/// Names of the dims of a mesh; None if the program gave none.
 Argument given_names(const MeshLayout& layout);
 
 /// Arguments by name as constants; names that the parameters lack, and more of them, fail with

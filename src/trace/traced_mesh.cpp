@@ -4,6 +4,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
+#include "mesh/mesh_views.h"
 #include "tensor/device.h"
 #include "trace/traced_members.h"
 

@@ -74,7 +74,7 @@ struct TracedCall;
 class TracedValue {
  public:
   TracedKind kind() const;
-  /// Of the object: "Shard", "DeviceMesh", "int" (T-8).
+  /// The type of the object: "Shard", "DeviceMesh", "int" (T-8).
   std::string type_name() const;
   const std::optional<Source>& source() const { return source_; }
 
@@ -96,7 +96,7 @@ class TracedValue {
   /// Describes how to make an equal object (T-25, T-60).
   ///   fails  graph break: this is not known for the object
   void reconstruct(Emitter& emitter) const;
-  /// Of the object; every value has one (T-10).
+  /// The hash of the object; every value has one (T-10).
   std::uint64_t hash() const;
   /// Whether both constants are equal (T-11).
   ///   fails  graph break: one has no constant form

@@ -98,13 +98,40 @@ class DiffCommand(Program):
 """)
 
     def test_a_gate_names_runs_that_are_gone_or_failed_and_lets_new_ones_pass(self):
-        new = self.changed(lambda run: run.update(title="new"))
+        new = self.changed(lambda run: run.update(title="new", file="new.toml"))
         self.assertEqual(self.gate("bytes", [self.base], [self.base, new])[0], 0)
         code, output, _ = self.gate("bytes", [self.base, new], [self.base])
         self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", "2 runs, 1 over"]))
         failed = self.changed(lambda run: run.update(ok=False))
         code, output, _ = self.gate("bytes", [self.base], [failed])
         self.assertEqual((code, output), (1, "Rows and columns: failed\n1 run, 1 over\n"))
+
+    def test_a_gate_knows_runs_by_file_and_point(self):
+        def run(file, title, sent, point=""):
+            def change(one):
+                one.update(file=file, title=title, point=point)
+                one["collectives"]["sent_bytes"] = sent
+            return self.changed(change)
+
+        # Two files with one title, two without any, two points of a matrix: each against itself.
+        runs = [run("a.toml", "T", 10), run("b.toml", "T", 20), run("c.toml", "", 30),
+                run("d.toml", "", 40), run("e.toml", "M", 50, "dp=2"),
+                run("e.toml", "M", 60, "dp=4")]
+        self.assertEqual(self.gate("bytes", runs, runs[::-1])[0], 0)
+        for i, grown in enumerate(runs):
+            more = copy.deepcopy(grown)
+            more["collectives"]["sent_bytes"] += 1
+            code, output, _ = self.gate("bytes", runs, runs[:i] + [more] + runs[i + 1:])
+            self.assertEqual((code, output.count("OVER")), (1, 1), output)
+        self.assertIn("c.toml\n", self.gate("bytes", runs, runs)[1])
+        # A file that was moved is known by its title, if no other run has that.
+        self.assertIn("1 run, 0 over", self.gate("bytes", [run("a.toml", "T", 10)],
+                                                 [run("x/a.toml", "T", 10)])[1])
+        code, output, _ = self.gate("bytes", runs[:2], [run("x/a.toml", "T", 10), runs[1]])
+        self.assertEqual((code, output.count("is gone"), output.count("new")), (1, 1, 1), output)
+        code, output, errors = self.gate("bytes", runs, [runs[0], runs[0]])
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("two runs are of a.toml", errors)
 
     def test_gates_that_cannot_be_read_are_refused(self):
         for gates in ("byte", "bytes=", "bytes=+5x", "bytes=-5%", "bytes,", "peak=5 %", "=5%"):

@@ -7,6 +7,7 @@
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -30,6 +31,21 @@ class New(Program):
             for line in text.splitlines():
                 if line.startswith("#   shardlab "):
                     self.fine(*line.removeprefix("#   shardlab ").split("  ")[0].split())
+
+    def test_what_the_guide_tries_next_is_as_it_says(self):
+        guide = pathlib.Path(__file__).resolve().parents[2] / "scenarios/guide.md"
+        rows = re.findall(r"^\| `(\w+)\.toml` \|.*\| (.*) \|$", guide.read_text("utf-8"), re.M)
+        self.assertEqual(sorted(kind for kind, _ in rows), KINDS)
+        for kind, tried in rows:
+            self.fine("new", f"{kind}.toml")
+            options = re.match(r"`(-.*?)`: ", tried)
+            if options:
+                self.fine("run", *options[1].split(), f"{kind}.toml")
+                continue
+            line = re.fullmatch(r"the file without its `(\w+)` line", tried)[1]
+            kept = (self.folder / f"{kind}.toml").read_text("utf-8").splitlines()
+            self.plant(other="\n".join(row for row in kept if f"dist.{line}" not in row))
+            self.assertEqual(self.shardlab("run", "other.toml")[0], 1)
 
     def test_kinds_are_listed(self):
         out = self.fine("new")

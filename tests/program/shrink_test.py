@@ -76,6 +76,11 @@ class Zoo(Program):
         for path in names[::EVERY]:
             with self.subTest(path.stem):
                 before = path.read_text(encoding="utf-8")
+                if key(before, "cause") == "cause.none":  # it could become another mistake
+                    code, _, err = self.shardlab("shrink", str(path), "-o", path.name)
+                    self.assertEqual(code, 2)
+                    self.assertIn("its cause is not known", err)
+                    continue
                 self.fine("shrink", str(path), "-o", path.name)
                 after = (self.folder / path.name).read_text(encoding="utf-8")
                 lengths.append(after.count("\n"))

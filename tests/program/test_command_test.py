@@ -112,8 +112,14 @@ class TestCommand(Program):
         self.assertIn("at          rank 1, step 0, ./b.toml:", errors)
 
     def test_names_of_shipped_scenarios(self):
-        for name in ("models/megatron_mlp", "models/megatron_mlp.toml"):
-            self.assertIn("ok     ", self.fine("run", "--summary", name))
+        for name in ("models/megatron_mlp", "models/megatron_mlp.toml", "megatron_mlp"):
+            self.assertIn("models/megatron_mlp.toml  8 ranks", self.fine("run", "--summary", name))
+        code, _, errors = self.shardlab("run", "gpipe")  # of models and of pipelines
+        self.assertEqual(code, 2)
+        self.assertIn("say which one: models/gpipe, pipelines/gpipe", errors)
+        self.plant(**{"megatron_mlp": FINE})
+        self.assertIn("megatron_mlp.toml  2 ranks", self.fine("run", "--summary", "megatron_mlp"))
+        (self.folder / "megatron_mlp.toml").unlink()
         models = len(list(pathlib.Path(SCENARIOS, "models").glob("*.toml")))
         self.assertIn(f"\n{models} passed, 0 failed\n", self.fine("test", "models"))
         code, _, errors = self.shardlab("run", "models/no_such")

@@ -29,10 +29,6 @@ std::vector<ShippedScenario> shipped_scenarios() {
   return scenarios;
 }
 
-bool takes_what_comes_first(const ScenarioResult& result) {
-  return std::ranges::any_of(result.run.warnings, [](const std::string& warning) {
-    return warning.find("values depend on the order of ranks") != std::string::npos;
-  });
-}
+bool takes_what_comes_first(const ScenarioResult& result) { return result.run.takes_from_any(); }
 
 }  // namespace shardlab::test

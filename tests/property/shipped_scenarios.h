@@ -23,8 +23,8 @@ struct ShippedScenario {
 /// the working directory, which must be the repository's root.
 std::vector<ShippedScenario> shipped_scenarios();
 
-/// Whether the reporting rank has received from any rank, which the run warns of: its values, and
-/// whether it ends at all, depend on the order of ranks by the meaning of the program.
+/// Whether a rank has received from any rank: values, and whether the program ends at all, depend
+/// on the order of ranks by the meaning of the program.
 bool takes_what_comes_first(const ScenarioResult& result);
 
 }  // namespace shardlab::test

@@ -36,6 +36,9 @@ SETTINGS = {
     "any_sender_and_buffers": {"mesh.pp": 3},
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
     "dual_pipe_v": {"mesh.pp": 4},
+    "experts_on_views": {"mesh.dp": 4},
+    "stage_on_its_slice": {"mesh.pp": 2},
+    "views_of_the_ranks": {"mesh.w": 8},
     "first_use": {"mesh.cp": 4},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "fsdp_three_layers": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
@@ -70,7 +73,7 @@ SETTINGS = {
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
 # Errors of programs that read values or make a group across the mesh.
 REFUSED = ("a shape-only device holds no values to read",
-           "a group that is not a line of the scenario's mesh")
+           "a group that is not a line of the scenario's mesh", "but no second mesh")
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
 
 # Runs a command and writes its cost to a file descriptor: processor time in s, memory in MiB.

@@ -345,6 +345,8 @@ class Contract(unittest.TestCase):
             self.keys_of("plan", "--json", source, target, "--mesh", "x=2,y=3", "--flatten", "x,y",
                          found=found)
         self.keys_of("plan", "--batch", "-", text='{"source": "f32[6]"}\n', found=found)
+        self.keys_of("plan", "--json", "f32[8@w]", "f32[8@a]", "--from-mesh", "w=4",
+                     "--to-mesh", "a=2", found=found)
         self.same("### `plan --json`", found)
 
     def test_explain(self):

@@ -30,7 +30,7 @@ CLOCK_ALLOWED = {
     "tests/mpi/killed.cpp": "says when it learned of a failure",
     "tests/mpi/ways.cpp": "the same, and a rank sleeps",
     "tests/unit/process/control_channel_test.cpp": "a rank judges for longer than the patience",
-    "backends/nccl/session.cpp": "a rank inside of a launch is looked after now and then",
+    "backends/nccl/lookout.cpp": "a rank inside of a launch is looked after now and then",
     "backends/mpi/operation.cpp": "a rank that waits too long says for whom",
     "backends/process/rendezvous.cpp": "processes that never come are named after a stated time",
     "backends/process/socket.cpp": "the same",

@@ -58,10 +58,10 @@ Gradients grad_of(const GradContext& context) {
   return {(flowing(context) * slope(context)).value()};
 }
 
-/// Of self in self * beta + product * alpha, whose beta is argument 3.
+/// The gradient of self in self * beta + product * alpha, whose beta is argument 3.
 DTensor of_added(const GradContext& context);
-/// Of all three: alpha is argument 4, and `of_factor(i)` the gradient of factor i of the product, 1
-/// or 2, before alpha.
+/// Gradients of all three: alpha is argument 4, `of_factor(i)` gives that of factor i of the
+/// product, 1 or 2, before alpha.
 template <typename OfFactor>
 Gradients of_added_product(const GradContext& context, const OfFactor& of_factor) {
   Calls& calls = context.calls;
@@ -75,7 +75,7 @@ Gradients of_added_product(const GradContext& context, const OfFactor& of_factor
   return gradients;
 }
 
-/// Of two operands that broadcast: each side is computed only when wanted.
+/// Gradients of two operands that broadcast: each side is computed only when wanted.
 template <typename First, typename Second>
 Gradients both(const GradContext& context, First first, Second second) {
   Gradients gradients(2);

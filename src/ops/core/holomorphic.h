@@ -9,7 +9,7 @@
 
 namespace shardlab::grad {
 
-/// As in the reference, the gradient of such a function is the gradient of the result times its
+/// The gradient of such a function is, as in the reference, the gradient of the result times its
 /// slope conjugated: the program of real numbers between two conjugations, for which no step of it
 /// has to be changed.
 template <Gradients (*program)(const GradContext&)>

@@ -45,7 +45,7 @@ constexpr UnsaidArgument kUnsaid[] = {
     {kFlashBackward, "philox_seed", Unsaid::kMayBeNone},
 };
 
-/// Of an op of ATen, by its name, or the schema that is written in its place.
+/// Finds the schema of an op of ATen by its name, or takes the text as the schema.
 std::string_view schema_of(std::string_view name) {
   return name.find('(') == std::string_view::npos ? aten_schema(name) : name;
 }

@@ -34,7 +34,7 @@ inline RulePlacement plain_shard(std::int64_t dim) {
 }
 inline RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
 inline RulePlacement sum() { return RulePlacement::of(Placement::partial(ReduceOp::kSum)); }
-/// Of the first tensor.
+/// The number of dims of the first tensor.
 inline std::int64_t ndim_of(const RuleContext& context) {
   return static_cast<std::int64_t>(context.tensors[0]->ndim());
 }

@@ -182,7 +182,7 @@ Results randperm(Calls& calls, const Arguments& args) {
 // affine_grid_generator(theta, size, align_corners): the source of each pixel of a picture of
 // `size`, in coordinates from -1 to 1
 
-/// Of pixels along one dim: at its ends, or at the middle of pixels.
+/// Coordinates of pixels along one dim: at its ends, or at the middle of pixels.
 Expression coordinates(Calls& calls, const DTensor& like, std::int64_t count, bool corners) {
   const Expression place(calls, counted(calls, like, count, DType::kF64));
   if (count <= 1) return place * 0.0;

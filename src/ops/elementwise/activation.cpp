@@ -36,7 +36,7 @@ class Pieces {
     if (args_[index].is_tensor()) return given(index).to(wide);
     return {calls_, calls_.one("aten::full", {Dims{}, args_[index], wide})};
   }
-  /// As it is.
+  /// The argument, unchanged.
   Expression given(std::size_t index) const { return {calls_, args_[index].tensor()}; }
   const Argument& argument(std::size_t index) const { return args_[index]; }
   double number(std::size_t index) const { return args_[index].to_double(); }
@@ -219,7 +219,7 @@ Expression logaddexp2(const Pieces& p) {
   return log_of_sum(p[0], p[1], "aten::exp2", std::numbers::log2e);
 }
 
-/// As the larger one times a root, so that squares do not overflow.
+/// The larger one times a root, so that squares do not overflow.
 Expression hypot(const Pieces& p) {
   const Expression a = abs_of(p[0]), b = abs_of(p[1]);
   const Expression most = larger(a, b), least = a.with("aten::minimum", b.value());
@@ -288,7 +288,7 @@ Expression conj_physical(const Pieces& p) {
 
 // Gradients
 
-/// Of real numbers steps; around the origin the angle turns by 1 / |z| per length of way.
+/// Real numbers have steps; around the origin the angle turns by 1 / |z| per length of way.
 Gradients grad_angle(const GradContext& c) {
   const Expression z = in(c, 0);
   if (!is_complex(z.value().dtype())) return {zeros_like(c.calls, input(c, 0))};
@@ -297,7 +297,7 @@ Gradients grad_angle(const GradContext& c) {
   return {(across * turn.filled(size.eq(0), 0)).value()};
 }
 
-// Of two tensors; a number has none.
+// Gradients of two tensors; a number has none.
 template <Expression (*first)(const GradContext&), Expression (*second)(const GradContext&)>
 Gradients grad_of_both(const GradContext& context) {
   Gradients gradients;

@@ -144,7 +144,7 @@ OutputMetas meta_where(const MetaArgs& args) {
   return {elementwise_meta(args, operands, result_dtype(values))};
 }
 
-// As ATen's op of a rounding mode; but that one has a gradient.
+// ATen's op of a rounding mode, but with a gradient.
 template <const char* const& div>
 Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
   return calls(div, {args[0], args[1], "floor"});
@@ -152,7 +152,7 @@ Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
 constexpr const char* kDivTensorMode = "aten::div.Tensor_mode";
 constexpr const char* kDivScalarMode = "aten::div.Scalar_mode";
 
-/// Of the angle of the point (other, self); at the origin it has none.
+/// The gradient of the angle of the point (other, self); at the origin there is none.
 Gradients grad_atan2(const GradContext& context) {
   const Expression y = in(context, 0), x = in(context, 1);
   const Expression square = (y * y).plus(x * x);

@@ -137,7 +137,7 @@ DTensor slice_of(Calls& calls, const DTensor& x, const Argument& from, const Arg
   return calls.one("slice.Tensor", {x, 0, from, to});
 }
 
-/// Of the rows of a matrix.
+/// Finds runs among the rows of a matrix.
 Runs runs_of(Calls& calls, const DTensor& rows) {
   const std::int64_t count = rows.shape()[0];
   if (count == 0) return {rows, no_integers(calls, rows), no_integers(calls, rows)};
@@ -205,7 +205,7 @@ Results of_slices(Calls& calls, const DTensor& x, const Argument& dim, RunsOf fi
 /// unique_consecutive(self, return_inverse, return_counts, dim)
 Results unique_consecutive(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
-  // As in ATen: dim 0 of a list is no dim, and -1 is one.
+  // ATen takes dim 0 of a list as none, and -1 as a dim.
   if (!args[3].is_none() && !(x.ndim() == 1 && args[3].to_int() == 0)) {
     return calls("unique_dim_consecutive", {x, args[3], args[1], args[2]});
   }

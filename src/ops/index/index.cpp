@@ -90,7 +90,7 @@ Rows rule_gather(const RuleContext& context) {
   if (has_dim) rows.push_back({{plain_shard(dim)}, {whole(), plain_shard(dim)}});
   if (shape.size() != index.size()) return rows;
   for (std::int64_t d = 0; d < ndim_of(context); ++d) {
-    // Of a dim of which the index sees the front only, their pieces are other elements.
+    // Pieces of a dim of which the index sees the front only are other elements.
     const bool whole_dim = d != dim && shape[index_of(d)] == index[index_of(d)];
     if (whole_dim) rows.push_back(uniform_row(any(d), 1, 2));
   }

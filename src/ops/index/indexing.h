@@ -29,7 +29,7 @@ struct Indexing {
     const auto before = std::ranges::count_if(indexed, [&](std::int64_t d) { return d < dim; });
     return dim - before + static_cast<std::int64_t>(broadcast.size());
   }
-  /// Of the result, for a self of this shape.
+  /// The shape of the result for a self of this shape.
   Dims result_shape(const Dims& self) const;
 };
 

@@ -201,7 +201,7 @@ Results trilinear(Calls& calls, const Arguments& args) {
   return {cast_to(calls, sums, factors[0].dtype())};
 }
 
-/// Of one factor: the product of the gradient and the others, where the dims that were summed are
+/// The gradient of one factor is the product of the gradient and the others, where summed dims are
 /// put in, and those that it lacks are summed.
 grad::Gradients grad_trilinear(const GradContext& context) {
   constexpr std::size_t kAdded = 3, kSummed = 6;

@@ -317,7 +317,7 @@ Expression skew(Calls& calls, const DTensor& x) {
   return Expression(calls, x).minus({calls, adjoint(calls, x)});
 }
 
-/// Of numbers v: v_j - v_i in row i, column j, with 1 on the diagonal.
+/// Makes v_j - v_i in row i, column j, with 1 on the diagonal.
 Expression gaps(Calls& calls, const Expression& v) {
   const DTensor ones = calls.one("aten::ones_like", {v.value()});
   return in_columns(v).minus(in_rows(v)).plus({calls, on_diagonal(calls, ones)});
@@ -428,8 +428,8 @@ Gradients grad_eig(const GradContext& context) {
   return {real ? calls.one("aten::real", {result}) : result};
 }
 
-/// Of Q and R of square matrices: (gQ + Q M) R^-H, M being made of the upper triangle of
-/// gR R^H - Q^H gQ, half on the diagonal, and its adjoint.
+/// The gradient through Q and R of square matrices: (gQ + Q M) R^-H, M being made of the upper
+/// triangle of gR R^H - Q^H gQ, half on the diagonal, and its adjoint.
 DTensor grad_square_qr(Calls& calls, const DTensor& q, const DTensor& r, const DTensor& gq,
                        const DTensor& gr) {
   Expression inner(calls, zeros_like(calls, product(calls, r, adjoint(calls, r))));

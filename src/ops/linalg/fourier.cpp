@@ -57,7 +57,7 @@ DType require_kind(const MetaArgs& args, bool complex, std::string_view wanted) 
        args.op().name(), wanted, to_string(dtype));
 }
 
-/// As the reference's library writes them: dims are in the order of the input's strides, but the
+/// The reference's library writes dims in the order of the input's strides, but the
 /// transformed ones are innermost. `last`: as many of these stay in the order in which they were
 /// named.
 TensorMeta transformed(const TensorMeta& self, Dims shape, const Dims& dims, std::size_t last,
@@ -239,7 +239,7 @@ void check_sizes(const Extent& extent) {
   }
 }
 
-/// Of (n, dim): one dim.
+/// Reads (n, dim): one dim.
 Extent one_dim(const DTensor& x, const Argument& n, const Argument& dim) {
   const std::int64_t at = wrap_dim(dim.to_int(), x.ndim());
   if (x.ndim() == 0) {
@@ -249,7 +249,7 @@ Extent one_dim(const DTensor& x, const Argument& n, const Argument& dim) {
   return {{at}, {int_or(n, x.shape()[index_of(at)])}};
 }
 
-/// Of (s, dim): several, all where none is named, and the last ones where only sizes are given.
+/// Reads (s, dim): several, all if none is named, the last ones if only sizes are given.
 Extent some_dims(const DTensor& x, const Argument& s, const Argument& dim) {
   Extent extent;
   const std::size_t ndim = x.ndim();

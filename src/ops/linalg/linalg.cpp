@@ -283,8 +283,8 @@ Gradients grad_cholesky(const GradContext& context) {
   return {calls.one("aten::linalg_solve_triangular", {l, left, false, false})};
 }
 
-/// Of L and U: (L^-H M U^-H) in the square that both share, M being L^H gL below the diagonal and
-/// gU U^H above, less the parts of the rows or columns beyond.
+/// The gradient through L and U: (L^-H M U^-H) in the square that both share, M being L^H gL below
+/// the diagonal and gU U^H above, less the parts of the rows or columns beyond.
 DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTensor& gl,
                      const DTensor& gu) {
   const std::int64_t m = l.shape()[l.ndim() - 2], n = u.shape().back(), k = std::min(m, n);

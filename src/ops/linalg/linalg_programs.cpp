@@ -232,7 +232,7 @@ Results norm_by_inverse(Calls& calls, const DTensor& a, const Argument& order) {
   return {calls.one("nan_to_num", {product.value(), all, all, -all})};
 }
 
-/// Of matrices without elements.
+/// The results for matrices without elements.
 Results no_condition(Calls& calls, const DTensor& a) {
   const Dims front(a.shape().begin(), a.shape().end() - 2);
   return {calls.one("new_zeros", {a, front, real_dtype(a.dtype())})};

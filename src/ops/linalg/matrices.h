@@ -36,7 +36,7 @@ std::vector<RuleRow> batch_rule(const RuleContext& context);
 /// that stretch over another operand's are not cut: a dim of one would be another dim of the other.
 std::vector<RuleRow> common_batch_rows(const RuleContext& context,
                                        std::initializer_list<std::size_t> behind);
-/// Of packed factors, a number for each of their steps, and a third operand that the first result
+/// The rule of packed factors, a number for each step, and a third operand that the first result
 /// is linear in.
 std::vector<RuleRow> packed_rule(const RuleContext& context);
 /// Adds: the first result is linear in operand `linear`, of which sums pass.
@@ -55,7 +55,7 @@ DTensor lower(Calls& calls, const DTensor& x, std::int64_t offset = 0);
 DTensor upper(Calls& calls, const DTensor& x, std::int64_t offset = 0);
 /// With zeros behind, up to so many columns.
 DTensor with_columns(Calls& calls, const DTensor& x, std::int64_t columns);
-/// Of packed reflections and their factors, from that of the square product of all
+/// Gradients of packed reflections and their factors, from that of the square product of all
 /// (reflections.cpp).
 std::vector<DTensor> packed_gradients(Calls& calls, const DTensor& packed, const DTensor& tau,
                                       const DTensor& g);

@@ -53,7 +53,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
   return {{contiguous_meta(Dims{a.shape[0], b.shape[1]}, dtype_or(args[6], a.dtype))}};
 }
 
-/// As mm; scales of rows and columns are cut with them.
+/// The rule of mm; scales of rows and columns are cut with them.
 std::vector<RuleRow> rule_scaled_mm(const RuleContext& context) {
   if (context.tensors.size() != 4) return {};
   const RuleContext factors{
@@ -158,7 +158,7 @@ RuleRow grouped_row(const RuleContext& context, RulePlacement out, RulePlacement
   return row;
 }
 
-/// As a product of all groups, but the dim that offs divides stays whole.
+/// The rule of a product of all groups, but the dim that offs divides stays whole.
 std::vector<RuleRow> rule_grouped_mm(const RuleContext& context) {
   const auto row = [&](RulePlacement out, RulePlacement a, RulePlacement b) {
     return grouped_row(context, out, a, b);

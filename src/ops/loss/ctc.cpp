@@ -70,7 +70,7 @@ class Sequences {
   std::int64_t steps() const { return given_.shape()[0]; }
   std::int64_t batch() const { return given_.shape()[1]; }
   const DTensor& labels() const { return labels_; }
-  /// Of each step the log-probabilities of the labels, [batch, steps, places].
+  /// The log-probabilities of the labels at each step, [batch, steps, places].
   const DTensor& read() const { return read_; }
 
   /// Log of the probability that reaches each place up to each step, [batch, steps, places].
@@ -260,7 +260,7 @@ Results ctc_alignments(Calls& calls, const Arguments& args) {
   return {sequences.losses(alphas), alphas};
 }
 
-// As in the reference the log-probabilities count as those of a softmax: the incoming gradient
+// The log-probabilities count as those of a softmax, as in the reference: the incoming gradient
 // times their probabilities, less the share of the alignments that have the class at the step.
 Results ctc_alignments_backward(Calls& calls, const Arguments& args) {
   const DTensor& given = args[1].tensor();

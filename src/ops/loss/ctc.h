@@ -18,7 +18,7 @@ Results ctc_alignments_backward(Calls& calls, const Arguments& args);
 /// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 Results ctc_loss(Calls& calls, const Arguments& args);
 
-/// Of the first of both results, by the backward of the same overload.
+/// The gradient of the first result, by the backward of the same overload.
 grad::Gradients grad_ctc_of_lists(const GradContext& context);
 grad::Gradients grad_ctc_of_tensors(const GradContext& context);
 

@@ -100,7 +100,7 @@ Results triplet_margin_loss(Calls& calls, const Arguments& args) {
   return reduced((near + args[3].to_double() - far).with("aten::clamp_min", 0), args[7]);
 }
 
-// Of the angle between vectors.
+// Losses of the angle between vectors.
 
 /// cosine_embedding_loss(input1, input2, target, margin, reduction): targets are 1 and -1
 Results cosine_embedding_loss(Calls& calls, const Arguments& args) {
@@ -229,7 +229,7 @@ struct Margins {
   std::optional<Expression> weights;  // a column
 
   Expression weighted(const Expression& terms) const { return weights ? terms * *weights : terms; }
-  /// Of the other classes than the right one.
+  /// Keeps the terms of all classes but the right one.
   Expression others(Calls& calls, const Expression& terms) const {
     return {calls, calls.one("aten::scatter.value", {terms.value(), 1, target, 0})};
   }

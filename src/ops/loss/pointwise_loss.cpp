@@ -22,7 +22,7 @@ Results reduced_loss(const Expression& terms, const Argument& argument) {
   return {Argument(terms.of(mean ? "aten::mean" : "aten::sum").value())};
 }
 
-/// Of losses that the reference, when it reduces them, leaves in the memory of the terms.
+/// Losses that the reference, when it reduces them, leaves in the memory of the terms.
 Results loss_in_place_of(const Expression& terms, const Argument& reduction) {
   Results loss = reduced_loss(terms, reduction);
   const DTensor& result = loss[0].tensor();

@@ -52,7 +52,7 @@ bool takes_flash(const DTensor& query, const DTensor& key, const DTensor& value,
   return !given.requires_grad() && (given.ndim() == 2 || given.ndim() == 4);
 }
 
-/// As numbers that are added to the scores: 0 and -inf.
+/// Turns a mask into numbers that are added to the scores: 0 and -inf.
 Argument added_mask(Calls& calls, const Argument& mask, DType dtype) {
   if (!mask.is_tensor() || mask.tensor().dtype() != DType::kBool) return mask;
   const DTensor hidden = calls.one("logical_not", {mask});

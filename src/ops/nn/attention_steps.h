@@ -14,8 +14,8 @@ namespace shardlab {
 [[noreturn]] void refuse_operand(std::string_view op, std::size_t ndim, DType dtype);
 void refuse_dropout(std::string_view op, double share);
 
-/// As many heads as the queries have: each one is repeated `heads` over its own count times, side
-/// by side.
+/// Makes as many heads as the queries have: each one is repeated `heads` over its own count times,
+/// side by side.
 DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads);
 /// The way back: each of `own` heads is the sum of its repetitions.
 DTensor of_heads(Calls& calls, const DTensor& gradient, std::int64_t own);

@@ -35,7 +35,7 @@ constexpr std::size_t kOutputPadding = 8, kGroups = 9;
 // convolution(input, weight, bias, stride, ..): the same numbers, one place earlier.
 constexpr std::size_t kBackwardShift = 1;
 
-/// Of strides, paddings, windows: their products can be computed.
+/// The largest stride, padding or window: their products can be computed.
 constexpr std::int64_t kLargestNumber = std::numeric_limits<std::int32_t>::max();
 
 std::int64_t of_dim(const Argument& argument, std::size_t dim) {

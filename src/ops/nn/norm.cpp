@@ -218,7 +218,7 @@ WayBack rows_back(const GradContext& context, const DTensor& mean, std::size_t w
           mean.defined() ? TakesOut::kMeanAndSlope : TakesOut::kSlope};
 }
 
-/// Of grad_out and of the weight, whose slots are 0 and `slot`.
+/// Adds the gradients of grad_out and of the weight, whose slots are 0 and `slot`.
 void add_flow_gradients(const GradContext& context, const WayBack& back, std::size_t weight,
                         std::size_t slot, Gradients& gradients) {
   Calls& calls = context.calls;

@@ -44,7 +44,7 @@ void require_statistics(const MetaArgs& args, std::size_t index, std::size_t inp
 /// An argument that the op may not have, or that may not be given, has this shape.
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
 bool wanted_gradient(const Argument& mask, std::size_t index);
-/// Of input, weight and bias; each where it is wanted.
+/// Metas of the gradients of input, weight and bias, each if it is wanted.
 OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType of_vectors);
 
 // Programs
@@ -100,7 +100,7 @@ class Normalization {
     return saved.is_tensor() ? saved.tensor().dtype() : input_.dtype();
   }
   Argument stored(const Expression& x, DType dtype) const { return {x.to(dtype).value()}; }
-  /// As a vector.
+  /// Makes x a vector.
   Argument flat(const Expression& x) const {
     return stored(reshaped(x, Dims{input_.shape()[1]}), vector_dtype());
   }
@@ -139,7 +139,7 @@ struct WayBack {
   Expression of_normal() const;
   /// One number per row, with the normal values made of the root.
   Expression of_root() const;
-  /// Of the input, to which the statistics belong.
+  /// The gradient of the input, to which the statistics belong.
   Expression of_input() const;
 
  private:

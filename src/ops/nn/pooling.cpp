@@ -57,7 +57,7 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
   Dims sizes;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t size = self.shape[self.shape.size() - count + i];
-    // As in the reference; products of two of them fit, then.
+    // The reference has the same limit; products of two of them fit.
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
     const std::int64_t largest =
         std::max({pooling.kernel[i], pooling.stride[i], pooling.dilation[i]});
@@ -378,7 +378,7 @@ Gradients grad_unpool(const GradContext& context) {
   return {taken(context.calls, context.grads[0], input(context, 1), count), DTensor()};
 }
 
-/// Of a backward (grad_output, self, .., indices): the elements at the indices.
+/// The gradient of a backward (grad_output, self, .., indices): the elements at the indices.
 template <std::size_t count, std::size_t indices, std::size_t tensors>
 Gradients grad_max_pool_backward(const GradContext& context) {
   Gradients gradients(tensors);

@@ -123,7 +123,7 @@ Gradients grad_safe_softmax(const GradContext& context) {
       {context.grads[0], output(context), context.inputs[1], input(context, 0).dtype()})};
 }
 
-/// Of values whose places are the second result; the argument at schema index `dim` is the dim.
+/// The gradient of values whose places are the second result; the dim is the argument at `dim`.
 template <std::size_t dim>
 Gradients grad_chosen(const GradContext& context) {
   return chosen(context, context.inputs[dim], context.grads[0], context.outputs[1].tensor());

@@ -104,7 +104,7 @@ DTensor slope_by_coordinates(const Samples& y, const DTensor& places, std::int64
          text_of_list(places.shape(), ", "), length);
   }
   const DTensor widths = y.calls.one("diff", {places});
-  // As long as the dim, of which it counts the steps; all other dims are 1.
+  // One number for each step of the dim; all other dims are 1.
   Dims shape(y.x.ndim(), 1);
   shape[index_of(y.dim)] = -1;
   const DTensor steps = reshape(y.calls, widths, shape);

@@ -69,7 +69,7 @@ OutputMetas meta_extremum_with_index(const MetaArgs& args) {
 OutputMetas meta_powsum(const MetaArgs& args) {
   return {{reduced_meta(args, real_dtype(accumulated(args)))}};
 }
-/// Of all elements, also of none.
+/// Reduces all elements; there may be none.
 OutputMetas meta_overall(const MetaArgs& args) {
   return {{contiguous_meta({}, args.tensor(0)->dtype)}};
 }
@@ -270,7 +270,7 @@ Expression products_of_others(const Expression& x, const Dims& dims) {
   return others;
 }
 
-// As in the reference: without a zero in the whole input the quotient, which is NaN at an infinity;
+// The reference's: without a zero in the whole input the quotient, which is NaN at an infinity;
 // else the product of all others, in every slice. With two zeros the gradient of the product of all
 // elements is 0, whatever the incoming one is.
 Gradients grad_prod(const GradContext& context) {

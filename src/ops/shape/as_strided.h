@@ -11,7 +11,7 @@ namespace shardlab {
 OutputMetas meta_as_strided(const MetaArgs& args);
 /// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
 MeshRuleResult rule_as_strided(const RuleContext& context);
-/// Of a whole tensor: any elements of its storage.
+/// Views any elements of the storage of a whole tensor.
 ViewResults view_as_strided(const Tensor& base, const MetaArgs& args);
 /// Elements return to the places they were taken from; those that were taken several times add up,
 /// and those that self does not have are dropped. Offsets count from the beginning of the storage.

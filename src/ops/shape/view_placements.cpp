@@ -112,7 +112,7 @@ class ViewPropagation {
     if (!cut) return gathered(reason(*group, mesh_dim));
     apply(*group, *cut, mesh_[mesh_dim]);
     const std::int64_t output = group->outputs[cut->output];
-    // As the reference: a flattened shard behind the first dim, and a strided shard that is not
+    // The reference writes a flattened shard behind the first dim, and a strided shard that is not
     // split, are written as a strided shard, also of factor 1.
     const bool behind = cut->input > 0 || placement.is_strided_shard();
     const bool plain = cut->factor == 1 && (group->splits() || !behind);
@@ -137,7 +137,7 @@ class ViewPropagation {
     }
   }
 
-  /// As the reference: a shard behind the first of several flattened dims stays only in a view that
+  /// The reference keeps a shard behind the first of several flattened dims only in a view that
   /// only flattens; a strict view gathers it silently where it is even. And a flattened dim is
   /// always gathered whole.
   bool gathers_anyway(const Group& group, std::size_t mesh_dim) const {

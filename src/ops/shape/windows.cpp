@@ -221,7 +221,7 @@ struct Pad {
   std::int64_t dim, front, behind;
 };
 
-/// Of the last `dims` dims, from the last on.
+/// Pads of the last `dims` dims, from the last on.
 std::vector<Pad> pads_of(std::string_view op, const DTensor& x, const Argument& padding,
                          std::size_t dims, Edge edge) {
   const Dims counts = ints_of(padding);

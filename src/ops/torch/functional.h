@@ -23,7 +23,7 @@ struct FunctionRow {
 /// the call requests.
 std::span<const FunctionRow> functions_of_torch();
 
-// By theme, each sorted by name.
+// Rows of a theme, each sorted by name.
 std::span<const FunctionRow> attention_functions();  ///< functional_attention.cpp
 std::span<const FunctionRow> pooling_functions();    ///< functional_pools.cpp
 std::span<const FunctionRow> tensor_functions();     ///< functional_tensors.cpp

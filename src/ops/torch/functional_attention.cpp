@@ -92,7 +92,7 @@ class MultiHead {
   }
 
  private:
-  /// Of bool: hidden places take -inf.
+  /// Turns a mask of bool into numbers: hidden places take -inf.
   DTensor as_numbers(const DTensor& mask) const {
     if (is_floating(mask.dtype())) return mask;
     if (mask.dtype() != DType::kBool) {

@@ -1,4 +1,5 @@
 #include "base/dtype.h"
+#include "base/torch_dtype.h"
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,16 @@ TEST_CASE("dtype names round-trip and b8 is bool") {
   }
   CHECK(parse_dtype("b8") == DType::kBool);
   CHECK_FALSE(parse_dtype("f31").has_value());
+}
+
+TEST_CASE("users may write torch's words for dtypes") {
+  CHECK(parse_written_dtype("float32") == DType::kF32);
+  CHECK(parse_written_dtype("half") == DType::kF16);
+  CHECK(parse_written_dtype("bfloat16") == DType::kBF16);
+  CHECK(parse_written_dtype("long") == DType::kI64);
+  CHECK(parse_written_dtype("i8") == DType::kI8);
+  CHECK_FALSE(parse_written_dtype("float31").has_value());
+  CHECK_FALSE(parse_dtype("float32").has_value());
 }
 
 TEST_CASE("promotion of two tensors, as recorded") {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "mesh/mesh_views.h"
 #include "plan/predicted_time.h"
 #include "tests/unit/plan/plan_support.h"
 

@@ -28,7 +28,7 @@ const char* const kSlowTp = "[topology]\ndp = { gbps = 100, us = 2 }\ntp = { gbp
 
 }  // namespace
 
-TEST_CASE("a collective over the world waits for the slowest dim of the mesh") {
+TEST_CASE("B-60 a collective over the world waits for the slowest dim of the mesh") {
   const auto sums = sums_of(std::string(kMesh) + kSlowTp,
                             "a = all_reduce(x.to_local(), sum, group=\"tp\")\n"
                             "b = all_reduce(x.to_local(), sum)\n"
@@ -45,7 +45,7 @@ TEST_CASE("a collective over the world waits for the slowest dim of the mesh") {
 }
 
 TEST_CASE(
-    "a world with ranks beyond the mesh waits for the link between hosts, if that is slower") {
+    "B-60 a world with ranks beyond the mesh waits for the link between hosts, if that is slower") {
   const std::string fast = "[topology]\ndp = { gbps = 100, us = 2 }\ntp = { gbps = 100, us = 2 }\n";
   const std::string code = "b = all_reduce(ones([256]), sum)\n";
   // The default link: 87.7 * 0.22 GiB/s, 2.7 us, 5 us a step of a tree. Nine ranks: four levels.
@@ -55,7 +55,7 @@ TEST_CASE(
         doctest::Approx(6.8 + 8 * 5 * (5.0 / 2.7) + 2048 / kGib / 0.92 * 1e6));
 }
 
-TEST_CASE("an all_gather of uneven and empty pieces costs what the whole does") {
+TEST_CASE("B-60 an all_gather of uneven and empty pieces costs what the whole does") {
   // Pieces of 2, 2, 2 and 1 rows of 32 bytes; and of 1, 1, 0 and 0 elements.
   const auto sums = sums_of(std::string(kMesh) + kSlowTp, "a = y.redistribute(tp=R)\n");
   REQUIRE(sums.size() == 1);
@@ -65,7 +65,7 @@ TEST_CASE("an all_gather of uneven and empty pieces costs what the whole does") 
   CHECK(small[0].predicted_us == doctest::Approx(6.6 + 3 * 5 + 6 / kGib / 1 * 1e6));
 }
 
-TEST_CASE("a link is what the command line says, then the scenario, then that between hosts") {
+TEST_CASE("B-60 a link is what the command line says, then the scenario, then that between hosts") {
   const std::string text = std::string(kMesh) +
                            "[topology]\ndp = { gbps = 100, us = 2 }\n[inputs]\n"
                            "z = { type = \"f32[7@tp]\" }\n[program]\ncode = \"y = z + 1\"\n";

@@ -25,7 +25,7 @@ std::int64_t longest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("one cell with its titles") {
+TEST_CASE("B-60 one cell with its titles") {
   const Grid grid{.row_title = "row",
                   .column_title = "column",
                   .rows = {{"0", 0, false}},
@@ -37,7 +37,7 @@ TEST_CASE("one cell with its titles") {
         "    0  7\n");
 }
 
-TEST_CASE("a line between blocks, none inside of one, and the longest label sets the width") {
+TEST_CASE("B-60 a line between blocks, none inside of one, and the longest label sets the width") {
   const Grid grid{.row_title = "",
                   .column_title = "",
                   .rows = {{"0", 0, false}, {"1", 0, false}, {"2", 1, false}},
@@ -52,7 +52,7 @@ TEST_CASE("a line between blocks, none inside of one, and the longest label sets
   CHECK(grid_width(grid) >= longest_line(draw_grid(grid, Color::kOff)));
 }
 
-TEST_CASE("blocks that are left out are three dots, in rows, columns and headers") {
+TEST_CASE("B-60 blocks that are left out are three dots, in rows, columns and headers") {
   const Grid grid{.row_title = "",
                   .column_title = "",
                   .rows = {{"0", 0, false}, {"unseen", 0, true}},
@@ -64,7 +64,7 @@ TEST_CASE("blocks that are left out are three dots, in rows, columns and headers
         "  ...  ...  ...\n");
 }
 
-TEST_CASE("equal labels have equal colours, in the order of their first use") {
+TEST_CASE("B-60 equal labels have equal colours, in the order of their first use") {
   const Grid grid{.row_title = "",
                   .column_title = "",
                   .rows = {{"0", 0, false}, {"1", 1, false}},
@@ -82,7 +82,7 @@ TEST_CASE("equal labels have equal colours, in the order of their first use") {
   CHECK(count("\x1b[48;5;222m\x1b[38;5;16m b \x1b[0m") == 2);
 }
 
-TEST_CASE("ink is a colour on terminals and nothing elsewhere") {
+TEST_CASE("B-60 ink is a colour on terminals and nothing elsewhere") {
   CHECK(paint("ok", Ink::kGood, Color::kOff) == "ok");
   CHECK(paint("ok", Ink::kGood, Color::kOn) == "\x1b[32mok\x1b[0m");
   CHECK(paint("no", Ink::kBad, Color::kOn) == "\x1b[31mno\x1b[0m");

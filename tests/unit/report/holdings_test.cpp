@@ -15,7 +15,7 @@ using Numbers = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("7 rows over 4 ranks: 2, 2, 2 and 1, at 0, 2, 4 and 6") {
+TEST_CASE("B-60 7 rows over 4 ranks: 2, 2, 2 and 1, at 0, 2, 4 and 6") {
   Arena arena;
   const DTensorSpec* spec = read(arena, {4}, {"x"}, "bf16[7@x, 3]");
   const Numbers rows = {2, 2, 2, 1}, offsets = {0, 2, 4, 6};
@@ -37,7 +37,7 @@ TEST_CASE("7 rows over 4 ranks: 2, 2, 2 and 1, at 0, 2, 4 and 6") {
   CHECK(totals.imbalance(4) == doctest::Approx(6 / (21.0 / 4)));
 }
 
-TEST_CASE("one row over four ranks: three hold nothing") {
+TEST_CASE("B-60 one row over four ranks: three hold nothing") {
   Arena arena;
   const HoldingTotals totals = totals_of(*read(arena, {4}, {"x"}, "f32[1@x]"));
   CHECK(totals.elements == 1);
@@ -51,7 +51,7 @@ TEST_CASE("one row over four ranks: three hold nothing") {
   CHECK(totals.shapes[1].ranks == 3);
 }
 
-TEST_CASE("a tensor without elements is balanced") {
+TEST_CASE("B-60 a tensor without elements is balanced") {
   Arena arena;
   const HoldingTotals totals = totals_of(*read(arena, {2}, {"x"}, "f32[0@x, 3]"));
   CHECK(totals.bytes == 0);
@@ -59,14 +59,14 @@ TEST_CASE("a tensor without elements is balanced") {
   CHECK(totals.imbalance(2) == 1);
 }
 
-TEST_CASE("replicas count once per rank that holds them") {
+TEST_CASE("B-60 replicas count once per rank that holds them") {
   Arena arena;
   const HoldingTotals totals = totals_of(*read(arena, {2, 3}, {"x", "y"}, "f32[4@x]"));
   CHECK(totals.elements == 12);
   CHECK(totals.imbalance(6) == 1);
 }
 
-TEST_CASE("blocks lie between all places where some piece begins or ends") {
+TEST_CASE("B-60 blocks lie between all places where some piece begins or ends") {
   Arena arena;
   const OwnerGrid grid = owner_grid(*read(arena, {2, 2}, {"x", "y"}, "f32[3@x, 2]"));
   CHECK(grid.row_starts == Numbers{0, 2, 3});
@@ -76,7 +76,7 @@ TEST_CASE("blocks lie between all places where some piece begins or ends") {
   CHECK(grid.owners[1][0] == Owners{2, 3});
 }
 
-TEST_CASE("a line of elements has one row; a dim cut twice goes by its order") {
+TEST_CASE("B-60 a line of elements has one row; a dim cut twice goes by its order") {
   Arena arena;
   const OwnerGrid grid = owner_grid(*read(arena, {2, 2}, {"x", "y"}, "f32[5@(y,x)]"));
   CHECK(grid.row_starts == Numbers{0, 1});
@@ -89,7 +89,7 @@ TEST_CASE("a line of elements has one row; a dim cut twice goes by its order") {
   CHECK(grid.owners[0][3] == Owners{3});
 }
 
-TEST_CASE("owners: ranges of replicas, terms joined by a plus") {
+TEST_CASE("B-60 owners: ranges of replicas, terms joined by a plus") {
   Arena arena;
   const DTensorSpec* replicas = read(arena, {8}, {"x"}, "f32[2]");
   CHECK(owners_text(*replicas, {0, 1, 2, 3}) == "0-3");
@@ -100,7 +100,7 @@ TEST_CASE("owners: ranges of replicas, terms joined by a plus") {
   CHECK(owners_text(*terms, {0, 1, 2, 3}) == "0+2,1+3");
 }
 
-TEST_CASE("sums that no 64 bits hold are refused with a way out") {
+TEST_CASE("B-60 sums that no 64 bits hold are refused with a way out") {
   Arena arena;
   const DTensorSpec* spec =
       read(arena, {4}, {"x"}, "f64[1048576, 1048576, 262144]");  // 2^58 elements of 8 bytes

@@ -19,7 +19,7 @@ std::string message_in_xml(std::string message) {
 
 }  // namespace
 
-TEST_CASE("nothing tested is a file that can be read") {
+TEST_CASE("B-60 nothing tested is a file that can be read") {
   CHECK(junit_xml({}) ==
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         "<testsuites name=\"shardlab\" tests=\"0\" failures=\"0\" errors=\"0\" skipped=\"0\" "
@@ -27,7 +27,8 @@ TEST_CASE("nothing tested is a file that can be read") {
         "</testsuites>\n");
 }
 
-TEST_CASE("suites are folders in the order of their first case, with their own counts and times") {
+TEST_CASE(
+    "B-60 suites are folders in the order of their first case, with their own counts and times") {
   CHECK(junit_xml({{"m/a.toml", "m/a.toml", Ended::kPassed, "", "", 0.25},
                    {"b.toml", "b.toml x=2", Ended::kFailed, "y is wrong", "report", 1.5},
                    {"m/c.toml", "m/c.toml", Ended::kError, "no such key", "line 1\nline 2", 0.0004},
@@ -52,13 +53,13 @@ TEST_CASE("suites are folders in the order of their first case, with their own c
 )");
 }
 
-TEST_CASE("marks of XML are written by name, line breaks by number") {
+TEST_CASE("B-60 marks of XML are written by name, line breaks by number") {
   CHECK(message_in_xml("a < b && c > \"d\" or 'e'") ==
         "a &lt; b &amp;&amp; c &gt; &quot;d&quot; or &apos;e&apos;");
   CHECK(message_in_xml("one\n\ttwo\r") == "one&#10;&#9;two&#13;");
 }
 
-TEST_CASE("characters of UTF-8 stay, what is none becomes U+FFFD, one per byte") {
+TEST_CASE("B-60 characters of UTF-8 stay, what is none becomes U+FFFD, one per byte") {
   const std::string broken = "\xEF\xBF\xBD";
   CHECK(message_in_xml("\xC3\xA4 \xE2\x94\x80 \xF0\x9F\x98\x80") ==
         "\xC3\xA4 \xE2\x94\x80 \xF0\x9F\x98\x80");

@@ -31,7 +31,7 @@ std::string order_of(const std::string& code) {
 
 }  // namespace
 
-TEST_CASE("a loop is folded where its passes do the same, and only there") {
+TEST_CASE("B-60 a loop is folded where its passes do the same, and only there") {
   CHECK(order_of("h = x\nfor i in range(5):\n    h = h * 2\n    h = h + 1\n") ==
         "  forward\n    (11, 12) x 5\n");
   // The third pass of five has another op, on line 13.
@@ -42,7 +42,7 @@ TEST_CASE("a loop is folded where its passes do the same, and only there") {
         "  forward\n    (11, 12) x 2, 11, 12\n");
 }
 
-TEST_CASE("a loop inside of a loop, and a def that is called twice") {
+TEST_CASE("B-60 a loop inside of a loop, and a def that is called twice") {
   CHECK(order_of("h = x\nfor i in range(3):\n    for j in range(4):\n        h = h * 2\n"
                  "        h = h + 1\n    h = h.exp()\n") ==
         "  forward\n    ((12, 13) x 4, 14) x 3\n");
@@ -51,14 +51,14 @@ TEST_CASE("a loop inside of a loop, and a def that is called twice") {
 }
 
 // The second pass adds to the gradients of the first.
-TEST_CASE("forward and backward stand in the order of execution") {
+TEST_CASE("B-60 forward and backward stand in the order of execution") {
   CHECK(order_of("for i in range(2):\n    loss = (x @ w).redistribute(tp=R).sum()\n"
                  "    backward(loss)\n") ==
         "  2 times:\n    forward\n      10 all_gather tp 64 B\n    backward\n      11, 10\n"
         "  backward\n    11\n");
 }
 
-TEST_CASE("a line takes what it has not made itself, and names what it gives") {
+TEST_CASE("B-60 a line takes what it has not made itself, and names what it gives") {
   const ScenarioResult result = result_of_code("h = ((x @ w) * 2).redistribute(tp=R)\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   REQUIRE(lines.size() == 1);
@@ -73,7 +73,7 @@ TEST_CASE("a line takes what it has not made itself, and names what it gives") {
   CHECK(worst_verdict(result.run, lines[0].values) == "rounding");
 }
 
-TEST_CASE("a collective is implicit where an op needed an input in another layout") {
+TEST_CASE("B-60 a collective is implicit where an op needed an input in another layout") {
   const ScenarioResult result = result_of_code("h = x @ w\ns = h.softmax(-1)\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   REQUIRE(lines.size() == 2);
@@ -82,7 +82,7 @@ TEST_CASE("a collective is implicit where an op needed an input in another layou
   CHECK(lines[1].moves[0].origin == CollectiveOrigin{Origin::kImplicit, "_softmax", "self"});
 }
 
-TEST_CASE("ops on plain tensors are seen") {
+TEST_CASE("B-60 ops on plain tensors are seen") {
   const ScenarioResult result = result_of_code(
       "l = x.to_local().detach()\nm = l @ l.t()\ns = all_reduce(m[:1, :1], \"sum\")\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
@@ -97,7 +97,7 @@ TEST_CASE("ops on plain tensors are seen") {
 // Rank 0 holds 4 of 7 rows and 4 of 8 columns: 4 x 6 by 6 x 4. The gradient of a sum is a replica,
 // of which each product of backward takes the part that the other operand is cut by: 7 x 4 by 4 x
 // 6, and 6 x 4 by 4 x 8.
-TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
+TEST_CASE("B-60 a line's arithmetic and bytes are those of the rank's own pieces") {
   const ScenarioResult result = result_of_code("h = x @ w\nbackward(h.sum())\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   CHECK(lines[0].forward_flops == 2 * 4 * 6 * 4);
@@ -109,7 +109,7 @@ TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
 }
 
 // 7 rows over 2 ranks are 4 and 3, 8 columns 4 each: of h = x @ w the ranks with 3 rows make less.
-TEST_CASE("ranks that compute unequally much are told apart") {
+TEST_CASE("B-60 ranks that compute unequally much are told apart") {
   const ScenarioResult result = result_of_code("h = x @ w\n");
   const auto works = rank_works(result.run, line_visits(result.run.events));
   REQUIRE(works.size() == 2);
@@ -119,7 +119,7 @@ TEST_CASE("ranks that compute unequally much are told apart") {
   CHECK(works[1].flops == 2 * 3 * 6 * 4);
 }
 
-TEST_CASE("what ranks that make other calls compute is not guessed") {
+TEST_CASE("B-60 what ranks that make other calls compute is not guessed") {
   const ScenarioResult result = result_of_code("if rank == 1:\n    h = x @ w\n");
   CHECK(rank_works(result.run, line_visits(result.run.events)).empty());
   const ScenarioResult local = result_of_code("l = x.to_local()\nm = l @ l.t()\n");
@@ -127,7 +127,8 @@ TEST_CASE("what ranks that make other calls compute is not guessed") {
 }
 
 // Two of three samples: 2 x 4 x 3 x 3 results of 2 x 3 x 3 products each.
-TEST_CASE("a convolution multiplies each result with its kernel, and so do both its gradients") {
+TEST_CASE(
+    "B-60 a convolution multiplies each result with its kernel, and so do both its gradients") {
   const ScenarioResult result = result_of_code(
       "i = randn([3, 2, 5, 5], dp=S(0)).detach().requires_grad_()\n"
       "k = randn([4, 2, 3, 3], dp=R).detach().requires_grad_()\nc = F.conv2d(i, k)\n"

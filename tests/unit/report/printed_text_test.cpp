@@ -28,7 +28,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a line that all ranks print is written once") {
+TEST_CASE("B-60 a line that all ranks print is written once") {
   const Prints hello = {{3, 1, "hello"}};
   CHECK(texts(merged_prints({hello, hello, hello})) == Lines{"hello by 0 1 2"});
   CHECK(merged_prints({hello})[0].line == 3);
@@ -36,25 +36,25 @@ TEST_CASE("a line that all ranks print is written once") {
   CHECK(merged_prints({{}, {}}).empty());
 }
 
-TEST_CASE("ranks that print other texts at one place stand behind each other") {
+TEST_CASE("B-60 ranks that print other texts at one place stand behind each other") {
   CHECK(texts(merged_prints({{{1, 1, "a"}}, {{1, 1, "b"}}, {{1, 1, "a"}}})) ==
         Lines{"a by 0 2", "b by 1"});
 }
 
-TEST_CASE("a loop: the n-th time of one rank belongs to the n-th time of another") {
+TEST_CASE("B-60 a loop: the n-th time of one rank belongs to the n-th time of another") {
   const Prints both = {{2, 1, "i=0"}, {2, 1, "i=1"}};
   CHECK(texts(merged_prints({both, both})) == Lines{"i=0 by 0 1", "i=1 by 0 1"});
   CHECK(texts(merged_prints({{{2, 1, "same"}, {2, 1, "same"}}, {{2, 1, "same"}}})) ==
         Lines{"same by 0 1", "same by 0"});
 }
 
-TEST_CASE("two prints of one line differ by their column") {
+TEST_CASE("B-60 two prints of one line differ by their column") {
   const Prints one = {{2, 1, "left"}, {2, 12, "right"}};
   CHECK(texts(merged_prints({one, one})) == Lines{"left by 0 1", "right by 0 1"});
   CHECK(texts(merged_prints({{{2, 12, "right"}}, one})) == Lines{"left by 1", "right by 0 1"});
 }
 
-TEST_CASE("what only some ranks print stands where they printed it") {
+TEST_CASE("B-60 what only some ranks print stands where they printed it") {
   const Prints short_one = {{1, 1, "begin"}, {5, 1, "end"}};
   const Prints long_one = {{1, 1, "begin"}, {3, 1, "middle"}, {5, 1, "end"}};
   const Lines expected = {"begin by 0 1", "middle by 1", "end by 0 1"};
@@ -63,7 +63,7 @@ TEST_CASE("what only some ranks print stands where they printed it") {
         Lines{"begin by 0 1", "middle by 0", "end by 0 1"});
 }
 
-TEST_CASE("each rank's own order is kept") {
+TEST_CASE("B-60 each rank's own order is kept") {
   const std::vector<Prints> prints = {{{1, 1, "a"}, {2, 1, "b"}, {4, 1, "d"}},
                                       {{2, 1, "b"}, {3, 1, "c"}, {4, 1, "d"}},
                                       {{0, 1, "z"}, {1, 1, "a"}, {3, 1, "c"}}};
@@ -79,7 +79,7 @@ TEST_CASE("each rank's own order is kept") {
   }
 }
 
-TEST_CASE("printers are ranks, or classes of ranks where one stands for many") {
+TEST_CASE("B-60 printers are ranks, or classes of ranks where one stands for many") {
   Run run;
   CHECK(printers_text(run, Who{3}) == "rank 3");
   CHECK(printers_text(run, Who{0, 2, 3}) == "ranks 0,2,3");
@@ -89,7 +89,7 @@ TEST_CASE("printers are ranks, or classes of ranks where one stands for many") {
   CHECK(printers_text(run, Who{0, 1}) == "dp 0-7, tp 0; rank 1");
 }
 
-TEST_CASE("whose prints are asked for: a rank, the class of a rank, or nobody that is known") {
+TEST_CASE("B-60 whose prints are asked for: a rank, the class of a rank, or nobody that is known") {
   Run run;
   CHECK(printer_of(run, 5) == 5);
   run.classes = {{.first_rank = 0, .size = 3}, {.first_rank = 2, .size = 1}};

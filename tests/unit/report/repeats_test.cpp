@@ -27,7 +27,7 @@ std::string folded_text(const std::string& letters) {
 
 }  // namespace
 
-TEST_CASE("what repeats at once stands once, with how often") {
+TEST_CASE("B-60 what repeats at once stands once, with how often") {
   CHECK(folded_text("").empty());
   CHECK(folded_text("a") == "a");
   CHECK(folded_text("aa") == "(a)2");
@@ -36,19 +36,19 @@ TEST_CASE("what repeats at once stands once, with how often") {
   CHECK(folded_text("abcab") == "abcab");
 }
 
-TEST_CASE("a loop inside of a loop is a part of its body") {
+TEST_CASE("B-60 a loop inside of a loop is a part of its body") {
   CHECK(folded_text("aabaab") == "((a)2b)2");
   CHECK(folded_text("xabababcabababcz") == "x((ab)3c)2z");
   CHECK(folded_text("ababcababcdababcababcd") == "(((ab)2c)2d)2");
 }
 
-TEST_CASE("passes of a loop that differ stand alone between those that do not") {
+TEST_CASE("B-60 passes of a loop that differ stand alone between those that do not") {
   CHECK(folded_text("abababxbabab") == "(ab)3xb(ab)2");
   CHECK(folded_text("abcabcaxcabcabc") == "(abc)2axc(abc)2");
   CHECK(folded_text("aabaaabaab") == "(a)2b(a)3b(a)2b");
 }
 
-TEST_CASE("a body that is longer than what is looked for is left as it is") {
+TEST_CASE("B-60 a body that is longer than what is looked for is left as it is") {
   std::vector<int> sequence;
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < static_cast<int>(kLongestBody) + 1; ++i) sequence.push_back(i);

@@ -53,7 +53,7 @@ const DiffSection& section(const RunDiff& diff, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("diff: schedulers agree bitwise") {
+TEST_CASE("B-61 diff: schedulers agree bitwise") {
   const RunDiff diff = diff_run(run(kProduct), run(kProduct, {{}, SchedulerKind::kThreads}));
   CHECK(diff.equal());
   CHECK(diff.setup == std::vector<std::string>{"scheduler: pool and threads"});
@@ -61,7 +61,8 @@ TEST_CASE("diff: schedulers agree bitwise") {
   CHECK(section(diff, "decisions").text == "3 compared, all equal");
 }
 
-TEST_CASE("diff: products of other instructions add up in another order: values are not compared") {
+TEST_CASE(
+    "B-61 diff: products of other instructions add up in another order: values are not compared") {
   const Json a = run(kProduct);
   Json b = a;
   b["products"] = "sse";
@@ -77,7 +78,8 @@ TEST_CASE("diff: products of other instructions add up in another order: values 
   CHECK(section(diff, "decisions").text == "3 compared, all equal");
 }
 
-TEST_CASE("diff: on a mesh of another size values agree by global index, within the envelopes") {
+TEST_CASE(
+    "B-61 diff: on a mesh of another size values agree by global index, within the envelopes") {
   const RunDiff diff = diff_run(run(kProduct), run(kProduct, {{"mesh.x=4"}}));
   CHECK(diff.equal());
   CHECK(section(diff, "values").text == "1 bitwise, 1 within the envelope");
@@ -85,7 +87,7 @@ TEST_CASE("diff: on a mesh of another size values agree by global index, within 
         "1 compared, all equal but for sizes, which the meshes set");
 }
 
-TEST_CASE("diff: another value is found, with its index and what both runs allow") {
+TEST_CASE("B-61 diff: another value is found, with its index and what both runs allow") {
   const Json a = run(kProduct);
   Json b = a;
   b["values"][1]["whole"][0]["elements"][3] = 8.5;
@@ -97,7 +99,7 @@ TEST_CASE("diff: another value is found, with its index and what both runs allow
         "t.toml:11:1\nelement [3] is 8.0 in A and 8.5 in B: off by 0.5, both runs are exact there");
 }
 
-TEST_CASE("diff: an element beyond the envelope is found, one inside is not") {
+TEST_CASE("B-61 diff: an element beyond the envelope is found, one inside is not") {
   const Json a = run(kProduct);
   const double element = a["values"][0]["whole"][0]["elements"][7];
   const double allowed = a["values"][0]["allowed"];
@@ -110,7 +112,7 @@ TEST_CASE("diff: an element beyond the envelope is found, one inside is not") {
   CHECK(diff_run(a, b).first()->text.find("element [1, 2] is") != std::string::npos);
 }
 
-TEST_CASE("diff: the first decision that differs is told, with the reason") {
+TEST_CASE("B-61 diff: the first decision that differs is told, with the reason") {
   const RunDiff diff = diff_run(run(program("y = (a @ b).redistribute(x=R)")),
                                 run(program("y = (a @ b).redistribute(x=S(0))")));
   REQUIRE(diff.first() != nullptr);
@@ -122,14 +124,14 @@ TEST_CASE("diff: the first decision that differs is told, with the reason") {
   CHECK_FALSE(section(diff, "collectives").differences.empty());
 }
 
-TEST_CASE("diff: of another seed the earliest value is told") {
+TEST_CASE("B-61 diff: of another seed the earliest value is told") {
   const RunDiff diff = diff_run(run(kProduct), run(kProduct, {{"seed=5"}}));
   REQUIRE(diff.first() != nullptr);
   CHECK(diff.first()->about == "value y");
   CHECK(diff.first()->text.find("the seeds differ") != std::string::npos);
 }
 
-TEST_CASE("diff: meshes whose dims have other names leave decisions out") {
+TEST_CASE("B-61 diff: meshes whose dims have other names leave decisions out") {
   const std::string other = program("w = v * 2\n");
   Json a = run(other), b = run(other);
   b["mesh"] = "{tp:2}";
@@ -140,7 +142,7 @@ TEST_CASE("diff: meshes whose dims have other names leave decisions out") {
         "not compared: the mesh dims have other names, {x:2} and {tp:2}");
 }
 
-TEST_CASE("diff: where only the first elements are kept, hashes decide what is exact") {
+TEST_CASE("B-61 diff: where only the first elements are kept, hashes decide what is exact") {
   const Json a = run(kProduct, {{}, SchedulerKind::kPool, 2});
   Json b = a;
   CHECK(diff_run(a, b).equal());
@@ -152,7 +154,7 @@ TEST_CASE("diff: where only the first elements are kept, hashes decide what is e
   CHECK(diff_run(a, b).first()->text.find("--values all") != std::string::npos);
 }
 
-TEST_CASE("diff: an error on one side is told") {
+TEST_CASE("B-61 diff: an error on one side is told") {
   const RunDiff diff =
       diff_run(run(program("w = v * 2\n")), run(program("w = v * 2\nassert False, 'no'\n")));
   REQUIRE(diff.first() != nullptr);
@@ -160,7 +162,7 @@ TEST_CASE("diff: an error on one side is told") {
         "A ends with ok\nB ends with Assert error: assert False: no");
 }
 
-TEST_CASE("diff: values without elements are compared by type, and it says why") {
+TEST_CASE("B-61 diff: values without elements are compared by type, and it says why") {
   const Json a = run(kProduct);
   Json b = run(kProduct, {{}, SchedulerKind::kPool, 0});
   CHECK(section(diff_run(a, b), "values").text ==

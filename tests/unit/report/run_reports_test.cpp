@@ -56,7 +56,7 @@ Texts asked_ops(const ScenarioResult& result, const std::string& why) {
 
 }  // namespace
 
-TEST_CASE("the log: ops with their lines, moves below them, collectives below these, sums") {
+TEST_CASE("B-60 the log: ops with their lines, moves below them, collectives below these, sums") {
   const std::string text = log_text(result_of(kProgram).run);
   CHECK(text.starts_with(R"(rank 0 of 2
 aten::_softmax(self f32[2, 4@x], dim=1, half_to_float=False) -> f32[2, 4]   line 9
@@ -75,7 +75,8 @@ backward
                      "collectives entered, all ranks: all_gather 4\n"));
 }
 
-TEST_CASE("the log of a program that fails ends with its error, and one without ops says none") {
+TEST_CASE(
+    "B-60 the log of a program that fails ends with its error, and one without ops says none") {
   const std::string head = "[mesh]\nx = 2\n[inputs]\na = \"f32[3@x]\"\n[program]\ncode = \"\"\"\n";
   const std::string failed = log_text(result_of(head + "b = a.view(5)\n\"\"\"\n").run);
   has(failed, "collectives entered, all ranks: none\nerror: ");
@@ -83,7 +84,7 @@ TEST_CASE("the log of a program that fails ends with its error, and one without 
         "rank 0 of 2\ncollectives entered, all ranks: none\n");
 }
 
-TEST_CASE("an explicit move is logged with its place and its collective") {
+TEST_CASE("B-60 an explicit move is logged with its place and its collective") {
   const std::string text =
       log_text(result_of("[mesh]\nx = 2\n[inputs]\na = \"f32[3@x]\"\n[program]\ncode = \"\"\"\n"
                          "b = a.redistribute(x=R)\n\"\"\"\n")
@@ -94,7 +95,7 @@ TEST_CASE("an explicit move is logged with its place and its collective") {
       "  all_gather over x (2 ranks): f32[2], sends 6 B\n");
 }
 
-TEST_CASE("implicit moves of one argument on one line are one, with how often and how much") {
+TEST_CASE("B-60 implicit moves of one argument on one line are one, with how often and how much") {
   const ScenarioResult result = result_of(kProgram);
   const std::vector<ImplicitMove> moves = implicit_moves(result.run.events);
   REQUIRE(moves.size() == 1);
@@ -108,7 +109,7 @@ TEST_CASE("implicit moves of one argument on one line are one, with how often an
   CHECK(moves[0].sent_bytes == 32);
 }
 
-TEST_CASE("implicit moves are told of where the scenario asks for warnings only") {
+TEST_CASE("B-60 implicit moves are told of where the scenario asks for warnings only") {
   CHECK(implicit_warnings(result_of(kProgram).run).empty());
   CHECK(
       implicit_warnings(result_of(std::string(kProgram) + "[expect]\nimplicit = \"warn\"\n").run) ==
@@ -116,7 +117,7 @@ TEST_CASE("implicit moves are told of where the scenario asks for warnings only"
             "2 times, 32 B sent by rank 0"});
 }
 
-TEST_CASE("--why asks about an op, a line, a value, or all") {
+TEST_CASE("B-60 --why asks about an op, a line, a value, or all") {
   const ScenarioResult result = result_of(kProgram);
   const Texts softmax = {"aten::_softmax", "aten::_softmax"};
   CHECK(asked_ops(result, "_softmax") == softmax);
@@ -129,7 +130,7 @@ TEST_CASE("--why asks about an op, a line, a value, or all") {
   CHECK_FALSE(nothing_asked(result, "").has_value());
 }
 
-TEST_CASE("--why of what was not run names what was") {
+TEST_CASE("B-60 --why of what was not run names what was") {
   const ScenarioResult result = result_of(kProgram);
   const auto told = [&](const std::string& why) {
     const auto error = nothing_asked(result, why);
@@ -145,7 +146,7 @@ TEST_CASE("--why of what was not run names what was") {
   has(told("77"), "the run has no op, line or value of that name");
 }
 
-TEST_CASE("arguments are named as the schema names them, elements of lists by their place") {
+TEST_CASE("B-60 arguments are named as the schema names them, elements of lists by their place") {
   const ScenarioResult result = result_of(
       "[mesh]\nx = 2\n[inputs]\na = \"f32[2@x, 3]\"\n[program]\ncode = \"\"\"\n"
       "b = cat([a, a, a], 0)\nc = a * a\n\"\"\"\n");
@@ -157,7 +158,7 @@ TEST_CASE("arguments are named as the schema names them, elements of lists by th
   CHECK(names == Texts{"tensors[0]", "tensors[1]", "tensors[2]", "3", "self", "other", "2", "3"});
 }
 
-TEST_CASE("a decision says what was chosen and what moves") {
+TEST_CASE("B-60 a decision says what was chosen and what moves") {
   const ScenarioResult result = result_of(kProgram);
   const std::string text = run_text(result, {.why = "_softmax"});
   has(text, "_softmax           f32[2, 4@x] -> f32[2, 4]");
@@ -165,7 +166,7 @@ TEST_CASE("a decision says what was chosen and what moves") {
   has(text, "moves: input 0 f32[2, 4@x] => f32[2, 4]");
 }
 
-TEST_CASE("the report: header, inputs, prints, sums, a last line with the verdict") {
+TEST_CASE("B-60 the report: header, inputs, prints, sums, a last line with the verdict") {
   const ScenarioResult result = result_of("title = \"Softmax\"\n" + std::string(kProgram));
   const std::string text = run_text(result, {});
   has(text, "Softmax\nmesh {x:2}  2 ranks");
@@ -182,14 +183,14 @@ TEST_CASE("the report: header, inputs, prints, sums, a last line with the verdic
   CHECK(result.met());
 }
 
-TEST_CASE("the report of an expectation that is not met says what was found") {
+TEST_CASE("B-60 the report of an expectation that is not met says what was found") {
   const ScenarioResult result = result_of(std::string(kProgram) + "[expect]\nz = \"f32[2]\"\n");
   CHECK_FALSE(result.met());
   has(run_text(result, {}), "f32[2]");
   CHECK(run_line(result, {}).starts_with("FAILED"));
 }
 
-TEST_CASE("an op by name: its schema, rule and gradient; an unknown one names the nearest") {
+TEST_CASE("B-60 an op by name: its schema, rule and gradient; an unknown one names the nearest") {
   const std::string text = ops_text(all_ops(), "mm");
   has(text, "aten::mm(Tensor self, Tensor mat2) -> Tensor\n");
   has(text, "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor\n");
@@ -218,7 +219,7 @@ TEST_CASE("an op by name: its schema, rule and gradient; an unknown one names th
   CHECK(named("aten::mm.out")["variant_of"] == "aten::mm");
 }
 
-TEST_CASE("all ops: one line each, and a sum of as many") {
+TEST_CASE("B-60 all ops: one line each, and a sum of as many") {
   const std::string text = ops_text(all_ops(), "");
   const std::size_t last = text.rfind('\n', text.size() - 2);
   const std::string sum = text.substr(last + 1);

@@ -68,7 +68,7 @@ all_gather = 3
 
 }  // namespace
 
-TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
+TEST_CASE("B-62 a file is read as written; mesh dims keep the order of the file") {
   const Scenario scenario = scenario_of(kMegatron);
   CHECK(scenario.title == "Megatron MLP, two layers");
   CHECK(scenario.about == "Column then row parallel.");
@@ -90,12 +90,15 @@ TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
   CHECK(scenario.weights == StepWeights{.all_gather = 3});
 }
 
-TEST_CASE("inputs: types with evaluated sizes, and how their elements come about") {
+TEST_CASE("B-62 inputs: types with evaluated sizes, and how their elements come about") {
   const Scenario scenario = scenario_of(kMegatron);
   REQUIRE(scenario.inputs.size() == 6);
   const ScenarioInput& x = scenario.inputs[0];
   CHECK(x.type.text->text() == "f32[8@dp, 16]");
   CHECK(x.type.dtype == DType::kF32);
+  CHECK(
+      test::scenario_of("[mesh]\nx = 2\n[inputs]\na = \"bfloat16[4@x]\"\n").inputs[0].type.dtype ==
+      DType::kBF16);
   CHECK(x.type.sizes == std::vector<std::int64_t>{8, 16});
   CHECK(x.recipe.init == "randn");
   CHECK(x.requires_grad);  // listed in grads
@@ -116,7 +119,7 @@ TEST_CASE("inputs: types with evaluated sizes, and how their elements come about
   CHECK(scenario.inputs[5].type.sizes.empty());
 }
 
-TEST_CASE("expectations") {
+TEST_CASE("B-62 expectations") {
   const Scenario scenario = scenario_of(kMegatron);
   const Expectation& expect = scenario.expect;
   REQUIRE(expect.types.size() == 2);
@@ -145,7 +148,7 @@ TEST_CASE("expectations") {
   CHECK(expect.verdict == ExpectedVerdict::kDeadlock);
 }
 
-TEST_CASE("places in the program and in types are those of the file") {
+TEST_CASE("B-62 places in the program and in types are those of the file") {
   const Scenario scenario = scenario_of(kMegatron);
   const ast::Statement& last = scenario.program->body.at(1);
   CHECK(scenario.program->source->at(last.span.begin) == "t.toml:23:1");
@@ -154,7 +157,7 @@ TEST_CASE("places in the program and in types are those of the file") {
   CHECK(type.text->at(10) == "t.toml:14:35");  // '@'
 }
 
-TEST_CASE("places survive escapes, CRLF and line-ending backslashes") {
+TEST_CASE("B-62 places survive escapes, CRLF and line-ending backslashes") {
   CHECK(
       report_of("[mesh]\nx = 2\n[program]\ncode = \"a = 1\\n\\u0062 = $\"\n").find("t.toml:4:25") !=
       std::string::npos);
@@ -166,7 +169,7 @@ TEST_CASE("places survive escapes, CRLF and line-ending backslashes") {
         std::string::npos);
 }
 
-TEST_CASE("settings replace values of the file, and the last one counts") {
+TEST_CASE("B-62 settings replace values of the file, and the last one counts") {
   const Scenario scenario = scenario_of(
       kMegatron, {"mesh.tp=1", "params.hidden=32", "hidden=64", "seed=3", "world=20", "name=a"});
   CHECK(scenario.mesh.dims[0].size == 1);
@@ -177,7 +180,7 @@ TEST_CASE("settings replace values of the file, and the last one counts") {
   CHECK(scenario.params[2].second == Literal(std::string("a")));
 }
 
-TEST_CASE("the matrix gives every combination, first key slowest; a setting fixes its key") {
+TEST_CASE("B-62 the matrix gives every combination, first key slowest; a setting fixes its key") {
   const std::string text =
       "[mesh]\ntp = 8\n[params]\nhidden = 1\n[matrix]\n\"mesh.tp\" = [1, 2]\nhidden = [16, 17]\n"
       "[inputs]\nx = \"f32[hidden@tp]\"\n";
@@ -200,7 +203,7 @@ TEST_CASE("the matrix gives every combination, first key slowest; a setting fixe
   CHECK(fixed.at(fixed.points()[1]).inputs[0].type.text->text() == "f32[5@tp]");
 }
 
-TEST_CASE("ranks: any order, a subset of the world, nested like the mesh") {
+TEST_CASE("B-62 ranks: any order, a subset of the world, nested like the mesh") {
   const Scenario scenario = scenario_of("[mesh]\nx = 2\ny = 2\nranks = [[5, 1], [0, 3]]\n");
   CHECK(*scenario.mesh.ranks == std::vector<std::int64_t>{5, 1, 0, 3});
   CHECK(scenario.world == 6);
@@ -214,7 +217,7 @@ TEST_CASE("ranks: any order, a subset of the world, nested like the mesh") {
             .find("the mesh needs 4 ranks and the world has 3") != std::string::npos);
 }
 
-TEST_CASE("each fault of a file has its own message and place") {
+TEST_CASE("B-62 each fault of a file has its own message and place") {
   struct Row {
     const char* text;
     const char* says;
@@ -260,7 +263,7 @@ TEST_CASE("each fault of a file has its own message and place") {
   }
 }
 
-TEST_CASE("each fault of an input has its own message and place") {
+TEST_CASE("B-62 each fault of an input has its own message and place") {
   struct Row {
     const char* input;
     const char* says;
@@ -320,7 +323,7 @@ TEST_CASE("each fault of an input has its own message and place") {
   }
 }
 
-TEST_CASE("each fault of [expect] has its own message and place") {
+TEST_CASE("B-62 each fault of [expect] has its own message and place") {
   struct Row {
     const char* expect;
     const char* says;
@@ -358,7 +361,7 @@ TEST_CASE("each fault of [expect] has its own message and place") {
   }
 }
 
-TEST_CASE("settings that nothing takes are refused on the command line's text") {
+TEST_CASE("B-62 settings that nothing takes are refused on the command line's text") {
   struct Row {
     const char* setting;
     const char* says;
@@ -388,7 +391,7 @@ TEST_CASE("settings that nothing takes are refused on the command line's text") 
   }
 }
 
-TEST_CASE("a mesh that memory does not hold says how much it would take") {
+TEST_CASE("B-62 a mesh that memory does not hold says how much it would take") {
   const Scenario scenario = scenario_of("[mesh]\ndp = 2\ntp = 1000000\n");
   CHECK_NOTHROW(check_memory(scenario, {.bytes_per_rank = 1, .available_bytes = 2000000}));
   std::string report;
@@ -405,7 +408,7 @@ TEST_CASE("a mesh that memory does not hold says how much it would take") {
         "  fix         use at most 131072 ranks");
 }
 
-TEST_CASE("a file that cannot be read is an error of its own") {
+TEST_CASE("B-62 a file that cannot be read is an error of its own") {
   std::string report;
   try {
     ScenarioFile::open("no/such/file.toml", {});
@@ -415,21 +418,21 @@ TEST_CASE("a file that cannot be read is an error of its own") {
   CHECK(report.starts_with("no/such/file.toml: No such file or directory\n"));
 }
 
-TEST_CASE("planner names who plans redistributions") {
+TEST_CASE("B-62 planner names who plans redistributions") {
   CHECK(scenario_of("planner = \"bytes\"\n[mesh]\nx = 2\n").planner == PlannerKind::kBytes);
   CHECK_FALSE(scenario_of("[mesh]\nx = 2\n").planner.has_value());
   CHECK(report_of("planner = \"fast\"\n[mesh]\nx = 2\n").find("greedy, graph or bytes") !=
         std::string::npos);
 }
 
-TEST_CASE("backend names who moves the bytes where the user names nobody") {
+TEST_CASE("B-62 backend names who moves the bytes where the user names nobody") {
   CHECK(scenario_of("backend = \"fake\"\n[mesh]\nx = 2\n").backend == "fake");
   CHECK(scenario_of("[mesh]\nx = 2\n").backend == "threads");
   CHECK(report_of("backend = \"mpi\"\n[mesh]\nx = 2\n").find("known: threads, fake") !=
         std::string::npos);
 }
 
-TEST_CASE("a program may stand in a file beside the scenario") {
+TEST_CASE("B-62 a program may stand in a file beside the scenario") {
   const auto folder = std::filesystem::temp_directory_path() / "shardlab_program_file";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "step.py") << "# two lines\nb = a + 1\n";
