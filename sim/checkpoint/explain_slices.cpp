@@ -241,7 +241,7 @@ struct SliceMistakes {
   // Hashes by index.
   std::vector<std::uint64_t> a_ = slice_hashes(pair_.a, pair_.shape_a, pair_.type->bytes, dim_),
                              b_ = slice_hashes(pair_.b, pair_.shape_b, pair_.type->bytes, dim_);
-  // As the elements of an index next to each other.
+  // Zeros in place of the elements of an index, next to each other.
   std::string zeros_ =
       std::string(static_cast<std::size_t>(around_.second * pair_.type->bytes), '\0');
   std::uint64_t zero_ = 0;

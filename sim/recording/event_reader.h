@@ -121,7 +121,7 @@ class EventReader {
 
   RecordedProgram& program_;
   std::vector<bool> given_;  // by number of a value: an earlier event has made it
-  // By number of the file, where a rank has another value under it; empty entries: none has.
+  // The value of each rank under a number of the file, if ranks have different ones under it.
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> numbers_;
   std::unordered_map<std::int32_t, EventValue> types_;  // by number; of programs on several ranks
   std::map<std::vector<std::int32_t>, std::int32_t> chosen_;  // by the current event

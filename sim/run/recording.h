@@ -69,8 +69,8 @@ struct RankNotes {
   std::map<std::string, double> numbers, reads;
   /// Numbers that are printed, in order, then those of names at the end.
   std::vector<RecordedNumber> shown;
-  /// By name: the number of the last value that it got, and of the backward passes whose gradients
-  /// were added since another write.
+  /// For each name the number of the last value that it got, and of the backward passes whose
+  /// gradients were added since another write.
   std::map<std::string, std::int64_t> last_numbers, passes;
 };
 

@@ -175,17 +175,17 @@ class Roles {
 }  // namespace
 
 DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t begin) {
+  const auto made_here = [&](DefUse::Id id) {
+    const FlowNode& node = flow.nodes()[id];
+    return node.begin >= begin && node.kind != Kind::kInput;
+  };
   Ids own, rest;
   for (const DefUse::Id id : held) {
-    const FlowNode& node = flow.nodes()[id];
-    const bool made_here = node.begin >= begin && node.kind != Kind::kInput;
-    if (made_here && node.kind != Kind::kDecides) own.push_back(id);
+    if (made_here(id) && flow.nodes()[id].kind != Kind::kDecides) own.push_back(id);
   }
   const Ids before = flow.made_of(own);
   for (const DefUse::Id id : held) {
-    const FlowNode& node = flow.nodes()[id];
-    const bool made_here = node.begin >= begin && node.kind != Kind::kInput;
-    if (made_here || !holds(before, id)) rest.push_back(id);
+    if (made_here(id) || !holds(before, id)) rest.push_back(id);
   }
   return rest;
 }

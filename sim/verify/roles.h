@@ -29,8 +29,9 @@ void find_roles(const RoleInputs& inputs, std::vector<ValueReport>& reports);
 /// The rows of all values. Those on the way are judged by what is made of them.
 void find_outcomes(const DefUse& flow, std::vector<ValueReport>& reports);
 
-/// Of what a statement that begins there gives a name, without what was there before and went into
-/// it: a value that shares memory with an earlier one does not lead where that one leads.
+/// Leaves out, of the nodes that a name holds after the statement at `begin`, those from before
+/// that went into it: a value that shares memory with an earlier one does not lead where that
+/// leads.
 DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t begin);
 
 /// The nodes of a value.

@@ -63,8 +63,7 @@ struct StepVerdict {
   std::int64_t calls() const { return bitwise + bounded + undecided_calls + wrong_calls; }
 };
 
-/// "aten::mm of f32[8@dp, 16], f32[16, 4], backward of line 7".
-/// As reports name a call:
+/// The name of a call in reports: "aten::mm of f32[8@dp, 16], f32[16, 4], backward of line 7".
 std::string to_string(const StepPlace& place);
 
 }  // namespace shardlab

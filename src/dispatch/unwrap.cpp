@@ -123,10 +123,6 @@ bool has_distributed(const ArgumentList& list) {
   });
 }
 
-}  // namespace
-
-namespace {
-
 // The tensor whose mesh is that of the call: the first that is not a replicated number, else the
 // first. A number that is written keeps the call on its mesh.
 const DTensorSpec* leading_spec(const OpRow& row, const Arguments& args) {

@@ -154,12 +154,14 @@ void MeshLayout::check_fits(std::int64_t world_size) const {
                                index_by_rank_.back().first + 1));
 }
 
-std::string MeshLayout::text() const {
+std::string text_of_mesh_dims(std::span<const std::string> names, const Dims& shape) {
   std::vector<std::string> parts;
-  for (std::size_t dim = 0; dim < ndim(); ++dim) {
-    parts.push_back(fmt::format("{}:{}", names_[dim], shape_[dim]));
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    parts.push_back(fmt::format("{}:{}", names[dim], shape[dim]));
   }
   return fmt::format("{{{}}}", text_of_list(parts, ", "));
 }
+
+std::string MeshLayout::text() const { return text_of_mesh_dims(names_, shape_); }
 
 }  // namespace shardlab

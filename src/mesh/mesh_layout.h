@@ -40,6 +40,9 @@ struct MeshStep {
 /// that are one.
 using MeshSteps = InlineVector<MeshStep, 2>;
 
+/// "{x:2, y:3}" of as many names as sizes.
+std::string text_of_mesh_dims(std::span<const std::string> names, const Dims& shape);
+
 /// The global rank at each coordinate. It contains nothing about this process: the coordinate of
 /// the running rank is in DeviceMesh.
 class MeshLayout {

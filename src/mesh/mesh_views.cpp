@@ -43,13 +43,7 @@ bool overlap(const MeshView& view) {
   return false;
 }
 
-std::string text_of(const MeshView& view) {
-  std::vector<std::string> parts;
-  for (std::size_t dim = 0; dim < view.shape.size(); ++dim) {
-    parts.push_back(fmt::format("{}:{}", view.names[dim], view.shape[dim]));
-  }
-  return fmt::format("{{{}}}", text_of_list(parts, ", "));
-}
+std::string text_of(const MeshView& view) { return text_of_mesh_dims(view.names, view.shape); }
 
 void add_dim(MeshView& view, const MeshView& from, std::size_t dim) {
   view.shape.push_back(from.shape[dim]);

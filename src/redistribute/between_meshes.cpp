@@ -123,12 +123,6 @@ Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
   return piece;
 }
 
-Tensor packed(const Tensor& box) {
-  Tensor whole = empty(*box.device(), box.shape(), box.dtype());
-  box.device()->copy(whole, box);
-  return whole;
-}
-
 /// The piece of `target` that this rank holds, from the pieces of `source`.
 Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target) {
   const std::int64_t own = current_rank().rank;
@@ -140,8 +134,8 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
     for (const Holder* holder : sources_of(from, rank)) {
       if (holder->rank != own) continue;
       for (const Box& box : shared_boxes(holder->view, receiver.view)) {
-        sent.push_back(
-            world.send(packed(box_of(x, box, &Shared::from)), rank, kMoveTag, Issue::kAsync));
+        const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
+        sent.push_back(world.send(message, rank, kMoveTag, Issue::kAsync));
       }
     }
   }

@@ -59,7 +59,7 @@ DTensor total_norm(Interpreter& in, const Parameters& given, const std::vector<D
        "the total norm of the gradients is not finite, so that it cannot clip them");
 }
 
-// As torch does: all are scaled, by 1 at most. A number on another mesh is made whole for it.
+// Scales all gradients, by 1 at most, as torch does. A number on another mesh is made whole first.
 void scale(Interpreter& in, const std::vector<DTensor>& grads, double most, const DTensor& norm) {
   const DTensor factor = in.tensor_op(
       "clamp",
@@ -81,17 +81,6 @@ std::vector<DTensor> gradients_of(const std::vector<DTensor>& parameters) {
   return grads;
 }
 
-class WithoutGradient {
- public:
-  WithoutGradient() { set_grad_enabled(false); }
-  ~WithoutGradient() { set_grad_enabled(before_); }
-  WithoutGradient(const WithoutGradient&) = delete;
-  WithoutGradient& operator=(const WithoutGradient&) = delete;
-
- private:
-  const bool before_ = grad_enabled();
-};
-
 Value run_get_total_norm(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("get_total_norm",
                          {"tensors", "norm_type=", "error_if_nonfinite=", "foreach="},
@@ -102,7 +91,7 @@ Value run_get_total_norm(Interpreter& in, const Value*, CallValues call) {
 Value run_clip_with_norm(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("clip_grads_with_norm_",
                          {"parameters", "max_norm", "total_norm", "foreach="}, std::move(call));
-  const WithoutGradient without;
+  const NoGradGuard without;
   scale(in, gradients_of(tensor_list(given, "parameters")), given.number("max_norm"),
         given.tensor("total_norm"));
   return {};
@@ -112,7 +101,7 @@ Value run_clip_grad_norm(Interpreter& in, const Value*, CallValues call) {
   const Parameters given(
       "clip_grad_norm_",
       {"parameters", "max_norm", "norm_type=", "error_if_nonfinite=", "foreach="}, std::move(call));
-  const WithoutGradient without;
+  const NoGradGuard without;
   const std::vector<DTensor> grads = gradients_of(tensor_list(given, "parameters"));
   const DTensor total = total_norm(in, given, grads);
   scale(in, grads, given.number("max_norm"), total);

@@ -15,7 +15,7 @@ class OpRegistry;
 
 /// The paths of the classes `DTensor` and `torch.Tensor`, for isinstance().
 inline constexpr std::string_view kDTensorType = "torch.distributed.tensor.DTensor";
-/// Of the class `DeviceMesh`; its constructor is a function of its table, of this name.
+/// The class `DeviceMesh`; its constructor is a function of its table, `kMakeMesh`.
 inline constexpr std::string_view kDeviceMeshType = "torch.distributed.device_mesh.DeviceMesh";
 inline constexpr std::string_view kMakeMesh = "DeviceMesh";
 inline constexpr std::string_view kTensorType = "torch.Tensor";
