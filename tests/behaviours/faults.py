@@ -180,8 +180,8 @@ def run(program, identifiers, name, seconds=SECONDS):
     environment = {**os.environ, "SHARDLAB_FAULT": name}
     try:
         done = subprocess.run([program, f"--test-case={pattern}", "--no-colors=1"],
-                              env=environment, capture_output=True, text=True, timeout=seconds,
-                              check=False)
+                              env=environment, capture_output=True, text=True, errors="replace",
+                              timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return False, "the tests do not end"
     if " 0 passed" in done.stdout and " 0 failed" in done.stdout.split("assertions")[0]:

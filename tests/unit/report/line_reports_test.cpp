@@ -71,6 +71,10 @@ TEST_CASE("B-60 a line takes what it has not made itself, and names what it give
   CHECK(lines[0].moves[0].sent_bytes == 64);  // half of 4 rows of 8
   CHECK(to_string(lines[0].moves[0].origin) == "asked for");
   CHECK(worst_verdict(result.run, lines[0].values) == "rounding");
+  // A line without a name gives what its last op gives.
+  const ScenarioResult unnamed = result_of_code("(x @ w).redistribute(tp=R)\n");
+  const auto alone = line_reports(unnamed, line_visits(unnamed.run.events));
+  CHECK(alone.at(0).outputs == std::vector<std::string>{"f32[7@dp, 8]"});
 }
 
 TEST_CASE("B-60 a collective is implicit where an op needed an input in another layout") {

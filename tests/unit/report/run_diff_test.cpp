@@ -67,6 +67,7 @@ TEST_CASE(
   Json b = a;
   b["products"] = "sse";
   b["values"][0]["whole"][0]["elements"][0] = 1000;
+  b["printed"] = Json::array({{{"line", 1}, {"text", "1000"}, {"by", "all"}}});
   if (a.at("products") == "sse") b["products"] = "avx2";
   const RunDiff diff = diff_run(a, b);
   CHECK(diff.equal());

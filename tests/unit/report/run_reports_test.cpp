@@ -164,6 +164,13 @@ TEST_CASE("B-60 a decision says what was chosen and what moves") {
   has(text, "_softmax           f32[2, 4@x] -> f32[2, 4]");
   has(text, "chosen: ");
   has(text, "moves: input 0 f32[2, 4@x] => f32[2, 4]");
+  // Cheapest first: one operand moves, then both.
+  const std::string product = run_text(
+      result_of("[mesh]\nx = 4\n[inputs]\na = \"f32[8@x, 16]\"\nb = \"f32[16, 4@x]\"\n[program]\n"
+                "code = \"c = a @ b\"\n"),
+      {.why = "mm"});
+  has(product, "(R, R) -> R");
+  CHECK(product.find("(S(0), R) -> S(0)") < product.find("(R, R) -> R"));
 }
 
 TEST_CASE("B-60 the report: header, inputs, prints, sums, a last line with the verdict") {
