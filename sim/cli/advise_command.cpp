@@ -1,5 +1,4 @@
 // `shardlab advise`: each edit with what the program costs before and after it.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/bytes_text.h"
@@ -9,7 +8,6 @@
 #include "sim/edit/advice.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"
-#include "sim/report/run_text.h"
 
 namespace shardlab {
 

@@ -1,9 +1,6 @@
 // The text of commands.txt says which options a command has; the rows here say what each sets.
 #include "sim/cli/command_line.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>

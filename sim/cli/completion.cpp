@@ -1,8 +1,6 @@
 // The scripts hold the words themselves, so that a key press starts no program.
 #include "sim/cli/completion.h"
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/files/json_value.h"
@@ -101,7 +99,7 @@ std::string completion_script(const std::string& shell,
   if (shell == "bash") return bash_script(commands);
   if (shell == "zsh") return zsh_script(commands);
   if (shell == "fish") return fish_script(commands);
-  fail(ErrorKind::kValue, Fix{"one of: bash, zsh, fish"}, "no completion for shell '{}'", shell);
+  fail(Fix{"one of: bash, zsh, fish"}, "no completion for shell '{}'", shell);
 }
 
 std::string completion_json(const std::string& shell, const std::string& script) {

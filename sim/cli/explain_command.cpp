@@ -1,17 +1,15 @@
 // explain: one call, asked about without a run. A call that one decision answers is asked of the
 // propagator. An op that others make up, and torch's spellings, become a program of one line, which
 // runs on a shape-only mesh: its calls are those that a scenario would make.
-#include <fmt/format.h>
 
 #include <charconv>
 #include <cstdio>
 
-#include "api/mesh.h"
+#include "base/fix.h"
 #include "base/read_real.h"
 #include "base/text_of_list.h"
 #include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
-#include "mesh/type_string.h"
 #include "ops/torch/torch_names.h"
 #include "propagate/propagator.h"
 #include "schema/argument.h"
@@ -196,8 +194,8 @@ class OneCall {
     }
     if (integer_of(text) || real_of(text) || parse_written_dtype(text)) return text;
     if (!is_name(text)) {
-      throw Error(ErrorKind::kValue, fmt::format("'{}' is neither a type nor a value", text))
-          .with("fix", "write a type (f32[8@x, 4]), a list of them, a number, true, false or none");
+      fail(Fix{"write a type (f32[8@x, 4]), a list of them, a number, true, false or none"},
+           "'{}' is neither a type nor a value", text);
     }
     return fmt::format("\"{}\"", text);
   }

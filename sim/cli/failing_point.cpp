@@ -23,7 +23,7 @@ ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
   quiet.common.output = Output::kJson;  // stdout is for the answer
   auto recording = open_recording(path, quiet, code);
   if (recording) return std::move(recording->file);
-  fail(ErrorKind::kValue, Fix{"look at the first that differs: shardlab blame " + path},
+  fail(Fix{"look at the first that differs: shardlab blame " + path},
        "{}: on one rank the program does not give PyTorch's values", path);
 }
 
@@ -49,7 +49,7 @@ Scenario failing_point(const std::string& path, const RunArguments& arguments) {
         run_scenario(scenario, all_ops(), options_of(arguments, scenario));
     if (symptom_of(result).kind != Symptom::Kind::kNone) return scenario;
   }
-  fail(ErrorKind::kValue, Fix{"give a scenario that fails, or --set and --seed with which it does"},
+  fail(Fix{"give a scenario that fails, or --set and --seed with which it does"},
        "{}: nothing is wrong at any point of its matrix", path);
 }
 

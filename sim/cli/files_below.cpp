@@ -21,8 +21,8 @@ std::vector<std::string> files_below(const std::string& path,
     if (wanted) found.push_back(name);
   }
   if (found.empty()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a file, or a folder that has {}", what)},
-         "no {} ({} files) in {}", what, *endings.begin(), path);
+    fail(Fix{fmt::format("give a file, or a folder that has {}", what)}, "no {} ({} files) in {}",
+         what, *endings.begin(), path);
   }
   std::ranges::sort(found);
   return found;

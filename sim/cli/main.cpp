@@ -7,7 +7,6 @@
 #include <iostream>
 #include <string_view>
 
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/nearest.h"

@@ -1,10 +1,8 @@
 // `shardlab new`: a first program is a copy of one that is shipped and tested, comments and all.
-#include <fmt/format.h>
 
 #include <filesystem>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/text_of_list.h"
 #include "sim/cli/run_arguments.h"
 
@@ -42,18 +40,16 @@ int new_command(const NewArguments& arguments) {
       std::filesystem::path(files.front()).replace_filename(kind + (schedule ? ".csv" : ".toml"));
   if (!std::filesystem::exists(source)) {
     names.emplace_back("schedule (.csv)");
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("shardlab new FILE --kind KIND; kinds: {}", text_of_list(names, ", "))},
+    fail(Fix{fmt::format("shardlab new FILE --kind KIND; kinds: {}", text_of_list(names, ", "))},
          "{}: no program to begin with is called '{}'", arguments.file, kind);
   }
   if (std::filesystem::exists(path)) {
-    fail(ErrorKind::kValue, Fix{"give another name"}, "{} exists, and is left as it is",
-         arguments.file);
+    fail(Fix{"give another name"}, "{} exists, and is left as it is", arguments.file);
   }
   std::error_code problem;
   std::filesystem::copy_file(source, path, problem);
   if (problem) {
-    fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
+    fail(Fix{"give a path in a folder that is there and may be written to"},
          "{} cannot be written: {}", arguments.file, problem.message());
   }
   print_text(fmt::format("{0} is written. {1} it:\n  shardlab {2} {0}\n", arguments.file,

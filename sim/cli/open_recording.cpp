@@ -11,7 +11,6 @@
 #include "base/text_of_list.h"
 #include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
-#include "mesh/spec.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/remesh/mesh_graph.h"
@@ -39,7 +38,7 @@ std::optional<DType> dtype_of_run(const RunArguments& arguments) {
   if (arguments.dtype.empty()) return std::nullopt;
   const auto dtype = parse_written_dtype(arguments.dtype);
   if (dtype && is_floating(*dtype)) return dtype;
-  fail(ErrorKind::kValue, Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
+  fail(Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
 }
 
 ScenarioFile scenario_of(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
@@ -135,7 +134,7 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
   const auto kept = RecordedTensors::keep(path, program_file);
   const RunArguments arguments = without_sizes(given, recording.sizes);
   if (!arguments.backward.empty() && !recording.exported) {
-    fail(ErrorKind::kValue, Fix{"leave it out: the file says what was differentiated"},
+    fail(Fix{"leave it out: the file says what was differentiated"},
          "--backward: {} is no exported program", path);
   }
   if (recording.ranks > 1) {
@@ -200,7 +199,7 @@ void refuse_recording_options(const std::string& path, const RunArguments& argum
                        : arguments.toml                ? "--toml"
                                                        : nullptr;
   if (option == nullptr || !std::filesystem::exists(path)) return;
-  fail(ErrorKind::kValue, Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
+  fail(Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
        "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);
 }
 

@@ -2,8 +2,6 @@
 // an empty registry one by one, and a derived form belongs to the family of its base op.
 #include "sim/cli/ops_tables.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -134,8 +132,8 @@ Json listed_ops(const fs::path& folder) {
       return parsed_json(read_text((folder / name).string())).at("ops");
     }
   }
-  fail(ErrorKind::kValue, Fix{"name a folder like tests/golden/facts/propagate"},
-       "{} has no ops.json", folder.string());
+  fail(Fix{"name a folder like tests/golden/facts/propagate"}, "{} has no ops.json",
+       folder.string());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The messages name the expected values.
 #include "sim/cli/options.h"
 
-#include <fmt/format.h>
 #include <charconv>
 
 namespace shardlab {

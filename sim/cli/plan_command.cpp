@@ -1,11 +1,11 @@
 // plan: the plans of every planner from one type to another, without a run.
-#include <fmt/format.h>
 
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 
 #include "base/bytes_text.h"
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
@@ -19,8 +19,7 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view fix) {
-  throw Error(ErrorKind::kValue, fmt::format("{}: can't read \"{}\"", option, text))
-      .with("fix", std::string(fix));
+  fail(Fix{std::string(fix)}, "{}: can't read \"{}\"", option, text);
 }
 
 std::size_t dim_of(std::string_view option, const std::string& name, const MeshLayout& layout) {
@@ -97,8 +96,8 @@ int answer_batch(const PlanArguments& arguments) {
   if (arguments.batch != "-") {
     file.open(arguments.batch);
     if (!file) {
-      throw Error(ErrorKind::kValue, fmt::format("plan: {} cannot be read", arguments.batch))
-          .with("fix", "give the path of a file that is there, or - for the standard input");
+      fail(Fix{"give the path of a file that is there, or - for the standard input"},
+           "plan: {} cannot be read", arguments.batch);
     }
   }
   std::istream& input = arguments.batch == "-" ? std::cin : file;
@@ -148,8 +147,8 @@ int plan_command(const PlanArguments& arguments) {
   if (!arguments.batch.empty()) return answer_batch(arguments);
   if (!arguments.to_mesh.empty()) return answer_between(arguments);
   if (arguments.texts.size() != 2 || arguments.mesh.empty()) {
-    throw Error(ErrorKind::kValue, "plan: name a source, a target and --mesh, or --batch FILE")
-        .with("fix", "shardlab plan \"f32[8@x]\" \"f32[8]\" --mesh x=4");
+    fail(Fix{"shardlab plan \"f32[8@x]\" \"f32[8]\" --mesh x=4"},
+         "plan: name a source, a target and --mesh, or --batch FILE");
   }
   const PlanReport report =
       answer(arguments, arguments.texts[0], arguments.texts[1], arguments.mesh);

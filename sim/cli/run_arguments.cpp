@@ -23,7 +23,6 @@
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
-#include "sim/run/process_records.h"
 #include "sim/world/devices.h"
 
 namespace shardlab {
@@ -249,8 +248,8 @@ void write_file(const std::string& path, std::string_view text) {
   file << text;
   file.close();
   if (!file) {
-    fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
-         "{} cannot be written", path);
+    fail(Fix{"give a path in a folder that is there and may be written to"}, "{} cannot be written",
+         path);
   }
 }
 

@@ -14,7 +14,6 @@
 #include "sim/report/printed_text.h"
 #include "sim/report/time_line.h"
 #include "sim/report/why_names.h"
-#include "sim/run/process_records.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -127,7 +126,7 @@ int run_command(const RunArguments& arguments) {
       if (wanted) pages.push_back(html_run(result));
       if (!arguments.perfetto.empty() && !result.run.reported_elsewhere) {
         if (++time_lines > 1) {
-          fail(ErrorKind::kValue, Fix{"give one file, without [matrix]"},
+          fail(Fix{"give one file, without [matrix]"},
                "--perfetto: a time line is of one run, and these are several");
         }
         write_file(arguments.perfetto, time_line(result.run));

@@ -7,7 +7,6 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/report/checkpoint_report.h"
-#include "sim/report/spec_json.h"
 
 namespace shardlab {
 
@@ -22,8 +21,8 @@ std::string checkpoint_report(const SpecArguments& arguments) {
   }
   std::vector<std::string> known;
   for (const StoredTensor& tensor : checkpoint.tensors()) known.push_back(tensor.name);
-  fail(ErrorKind::kValue, Fix{suggest(arguments.tensor, known)}, "{} has no tensor '{}'",
-       checkpoint.path(), arguments.tensor);
+  fail(Fix{suggest(arguments.tensor, known)}, "{} has no tensor '{}'", checkpoint.path(),
+       arguments.tensor);
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ int show_command(const SpecArguments& arguments) {
     return kFine;
   }
   if (arguments.mesh.empty()) {
-    fail(ErrorKind::kValue, Fix{"give --mesh x=2,y=3, or the path of a checkpoint"},
+    fail(Fix{"give --mesh x=2,y=3, or the path of a checkpoint"},
          "show: a type needs a mesh, and {} is no path", arguments.texts.front());
   }
   const DTensorSpec* spec = parse_spec(arguments.texts.front(), parse_mesh(arguments.mesh));

@@ -1,6 +1,5 @@
 // `shardlab shrink`: the scenario is written to a file or to stdout, what is said of it to the
 // other one.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,8 +1,6 @@
 // A mesh, a type or a link from the command line; errors of types point into the argument.
 #include "sim/cli/spec_arguments.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <string_view>
 
@@ -21,8 +19,7 @@ const MeshLayout* parse_mesh(const std::string& text) {
       init.shape.push_back(dim.size);
     }
   } catch (const Error& error) {
-    throw Error(ErrorKind::kValue, "--mesh: " + error.summary())
-        .with("fix", "name every dim with its size: --mesh x=2,y=3");
+    fail(Fix{"name every dim with its size: --mesh x=2,y=3"}, "--mesh: {}", error.summary());
   }
   return process_arena().layout(std::move(init));
 }
@@ -65,8 +62,8 @@ LinkArgument parse_link(const std::string& text) {
     const double gbps = above_zero(equals + 1, comma), us = above_zero(comma + 1, text.size());
     if (gbps > 0 && us > 0) return {text.substr(0, equals), gbps, us};
   }
-  fail(ErrorKind::kValue, Fix{"--link tp=400,1.5: GB/s and microseconds, both above 0"},
-       "--link: can't read \"{}\"", text);
+  fail(Fix{"--link tp=400,1.5: GB/s and microseconds, both above 0"}, "--link: can't read \"{}\"",
+       text);
 }
 
 }  // namespace shardlab

@@ -1,5 +1,4 @@
 // ops, diff and doctor.
-#include <fmt/format.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -42,8 +41,8 @@ int gate_command(const DiffArguments& arguments) {
   try {
     runs = gate_runs(stored, found, gates);
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::kValue, Fix{"write both with shardlab run --json"}, "{} or {}: {}", arguments.a,
-         arguments.b, error.what());
+    fail(Fix{"write both with shardlab run --json"}, "{} or {}: {}", arguments.a, arguments.b,
+         error.what());
   }
   print_text(arguments.common.output == Output::kJson ? gate_json(runs) + "\n" : gate_text(runs));
   return std::ranges::all_of(runs, &GatedRun::met) ? kFine : kFailed;

@@ -1,6 +1,5 @@
 // `shardlab test`: many files, one line each, on several threads if runs share nothing. Failures
 // are listed at the end; the exit code says whether all passed.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,7 +16,6 @@
 #include "sim/judge/schedules.h"
 #include "sim/report/junit.h"
 #include "sim/report/paint.h"
-#include "sim/run/process_records.h"
 #include "sim/schedule/ordered_jobs.h"
 #include "sim/world/backends.h"
 #include "sim/world/last_words.h"
@@ -213,9 +211,8 @@ int list_cases(const std::vector<TestCase>& cases) {
 void check_arguments(const RunArguments& arguments) {
   const bool other = arguments.scheduler && arguments.scheduler != SchedulerKind::kSeeded;
   if (arguments.schedules == 0 || !other) return;
-  throw Error(ErrorKind::kValue, fmt::format("--schedules draws schedules; --scheduler {} does not",
-                                             to_string(*arguments.scheduler)))
-      .with("fix", "leave --scheduler out");
+  fail(Fix{"leave --scheduler out"}, "--schedules draws schedules; --scheduler {} does not",
+       to_string(*arguments.scheduler));
 }
 
 void list_failures(const std::vector<FailedCase>& failures) {

@@ -17,7 +17,6 @@
 #include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
 #include "sim/replay/replay.h"
-#include "sim/run/process_records.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
 
@@ -91,8 +90,7 @@ int check_guards(const Scenario& scenario, const OpRegistry& registry,
 }
 
 [[noreturn]] void refuse_ranks(const std::string& text) {
-  fail(ErrorKind::kValue, Fix{"--ranks all, or --ranks 0,3"}, "--ranks {}: not a list of ranks",
-       text);
+  fail(Fix{"--ranks all, or --ranks 0,3"}, "--ranks {}: not a list of ranks", text);
 }
 
 std::vector<std::int64_t> listed_ranks(const std::string& text) {
@@ -119,7 +117,7 @@ RankChoice ranks_of(const TraceArguments& arguments) {
     choice.ranks = listed_ranks(arguments.ranks);
   }
   if (arguments.level == "program" && choice.any()) {
-    fail(ErrorKind::kValue, Fix{"--level rank, or leave the ranks out"},
+    fail(Fix{"--level rank, or leave the ranks out"},
          "--level program: the graph of the program is no rank's own");
   }
   choice.all = choice.all || (arguments.level == "rank" && !choice.any());
@@ -169,8 +167,8 @@ NamedSizes sizes_of(const TraceArguments& arguments) {
     const bool params = setting.key.starts_with("params.");
     const auto* size = std::get_if<std::int64_t>(&setting.value);
     if (size == nullptr) {
-      fail(ErrorKind::kValue, Fix{fmt::format("--set {}=8", setting.key)},
-           "a graph takes sizes, and '{}' is none", text);
+      fail(Fix{fmt::format("--set {}=8", setting.key)}, "a graph takes sizes, and '{}' is none",
+           text);
     }
     sizes.emplace_back(params ? setting.key.substr(7) : setting.key, *size);
   }
@@ -185,12 +183,12 @@ void check_asked(const std::vector<ProgramGraph>& graphs, const TraceArguments& 
     nodes = std::max(nodes, static_cast<std::int64_t>(graph.nodes.size()));
   }
   if (arguments.until && *arguments.until >= nodes) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a number below {}", nodes)},
+    fail(Fix{fmt::format("give a number below {}", nodes)},
          "--until {}: the graph of {} has {} nodes", *arguments.until, first.file, nodes);
   }
   const std::int64_t ranks = first.world;
   if (arguments.rank && *arguments.rank >= ranks) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a number below {}", ranks)},
+    fail(Fix{fmt::format("give a number below {}", ranks)},
          "--rank {}: the graph of {} was captured on {} ranks", *arguments.rank, first.file, ranks);
   }
 }
@@ -270,7 +268,7 @@ int trace_command(const TraceArguments& arguments) {
     for (std::size_t at = 0; (at = chosen.find(',', at)) != std::string::npos;) {
       chosen.replace(at, 1, " --set ");
     }
-    fail(ErrorKind::kValue, Fix{"choose one with --set " + chosen},
+    fail(Fix{"choose one with --set " + chosen},
          "{}: the scenario has {} points, each a program of its own", one, file.points().size());
   }
   for (const MatrixPoint& point : file.points()) {

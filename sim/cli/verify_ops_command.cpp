@@ -1,6 +1,5 @@
 // verify-ops: ops are proven side by side, each by a prover of its own, since the decisions on one
 // op are of no use to another.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -61,11 +60,10 @@ std::vector<SampledOp> chosen_ops(const OpRegistry& registry, const std::vector<
   for (const SampledOp& op : all) names.push_back(op.name.substr(op.name.find("::") + 2));
   const OpRow* row = registry.find(pattern);
   if (row != nullptr) {
-    fail(ErrorKind::kValue, Fix{"ask for the op that it is a variant of; shardlab ops says which"},
+    fail(Fix{"ask for the op that it is a variant of; shardlab ops says which"},
          "{} has no sample call of its own", row->name());
   }
-  fail(ErrorKind::kValue, Fix{suggest(pattern, names)}, "no op with a sample call matches '{}'",
-       pattern);
+  fail(Fix{suggest(pattern, names)}, "no op with a sample call matches '{}'", pattern);
 }
 
 // The ops as they are asked about.
@@ -86,8 +84,7 @@ Rules rules_of(const VerifyOpsArguments& arguments, const std::vector<OpSample>&
   const ScenarioFile file = ScenarioFile::open(arguments.rules, {});
   const Scenario scenario = file.at(file.points().at(0));
   if (scenario.rules.empty()) {
-    fail(ErrorKind::kValue, Fix{"write them as [[rule]], with op and rule"}, "{} has no rules",
-         arguments.rules);
+    fail(Fix{"write them as [[rule]], with op and rule"}, "{} has no rules", arguments.rules);
   }
   std::vector<std::string> patterns{arguments.pattern};
   if (arguments.pattern.empty()) {
@@ -107,7 +104,7 @@ Dims mesh_of(const VerifyOpsArguments& arguments) {
 int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
               const VerifyOpsArguments& arguments, const ProofOptions& options) {
   if (ops.size() > 1 || arguments.mesh.empty()) {
-    fail(ErrorKind::kValue, Fix{"name one op, and its mesh: --mesh 2,3"},
+    fail(Fix{"name one op, and its mesh: --mesh 2,3"},
          "--placements is one call of one op on one mesh, and {}",
          ops.size() > 1 ? fmt::format("there are {} ops", ops.size()) : "no mesh is given");
   }

@@ -11,7 +11,6 @@
 
 #include "base/fix.h"
 #include "sim/cli/commands.h"
-#include "sim/cli/run_arguments.h"
 
 namespace shardlab {
 
@@ -48,7 +47,7 @@ void watch(const std::vector<std::string>& files, const std::function<int()>& co
   std::set<fs::path> folders;
   for (const std::string& file : files) {
     if (file == "-") {
-      fail(ErrorKind::kValue, Fix{"give the name of a file, or leave --watch out"},
+      fail(Fix{"give the name of a file, or leave --watch out"},
            "--watch: standard input does not change");
     }
     const fs::path folder = fs::path(file).parent_path();

@@ -1,8 +1,6 @@
 // The report of `shardlab doctor`: each finding with its fix.
 #include "sim/doctor/doctor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/files/json_value.h"

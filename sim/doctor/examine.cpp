@@ -1,9 +1,7 @@
 // The machine itself: processor, memory, limits; links.
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "sim/doctor/doctor.h"

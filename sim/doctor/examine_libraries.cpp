@@ -1,5 +1,4 @@
 // The installed MPI, CUDA and NCCL, asked without starting any of them.
-#include <fmt/format.h>
 
 #include "sim/doctor/doctor.h"
 #include "sim/doctor/packages.h"

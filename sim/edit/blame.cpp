@@ -3,8 +3,6 @@
 // inputs of another seed, too.
 #include "sim/edit/blame.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -17,7 +15,6 @@
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/language/run/def_use.h"
-#include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {

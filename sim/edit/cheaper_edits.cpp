@@ -2,8 +2,6 @@
 // move them once, elsewhere or not at all.
 #include "sim/edit/cheaper_edits.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <functional>

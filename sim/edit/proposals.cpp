@@ -2,8 +2,6 @@
 // kinds a cause asks for is a table.
 #include "sim/edit/proposals.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>

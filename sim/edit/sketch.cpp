@@ -2,8 +2,6 @@
 // begins with all that is no program.
 #include "sim/edit/sketch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/scenario/scenario_file.h"

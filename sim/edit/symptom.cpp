@@ -1,8 +1,6 @@
 // Numbers in a text become one mark, lists of them, too, so that a smaller shape reads the same.
 #include "sim/edit/symptom.h"
 
-#include <fmt/format.h>
-
 #include <cctype>
 #include <set>
 

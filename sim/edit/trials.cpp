@@ -35,8 +35,7 @@ Trials::Trials(const Scenario& scenario, const OpRegistry& registry, const Shrin
   const WrittenSketch text = written(best_);
   failure_ = shardlab::symptom_of(run(best_));
   if (failure_.kind == Symptom::Kind::kNone) {
-    fail(ErrorKind::kValue,
-         Fix{"give a scenario that fails, or --set and --seed with which it does"},
+    fail(Fix{"give a scenario that fails, or --set and --seed with which it does"},
          "{}: nothing is wrong, so there is nothing to shrink", scenario.file->file());
   }
   if (failure_.cause == causes::kNone) {

@@ -8,13 +8,11 @@
 #include "base/policies.h"
 #include "comm/verdict.h"
 #include "schema/op_registry.h"
-#include "sim/graph/input_recipe.h"
 #include "sim/graph/recorders.h"
 #include "sim/run/program_run.h"
 #include "sim/world/backends.h"
 #include "trace/capture.h"
 #include "trace/compare_graphs.h"
-#include "trace/guards.h"
 
 namespace shardlab {
 
@@ -117,7 +115,7 @@ std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const 
   for (const std::int64_t rank : ranks.all ? rank_of : ranks.ranks) {
     const auto found = std::ranges::find(rank_of, rank);
     if (found == rank_of.end()) {
-      fail(ErrorKind::kValue, Fix{"give a rank of the world; on fake the first one of a class"},
+      fail(Fix{"give a rank of the world; on fake the first one of a class"},
            "rank {} was not captured", rank);
     }
     of_ranks->push_back(single[static_cast<std::size_t>(found - rank_of.begin())]);

@@ -1,8 +1,6 @@
 // Errors of the readers have line and field; here they get the file.
 #include "sim/graph/graph_file.h"
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/files/text_lines.h"
@@ -24,11 +22,11 @@ std::vector<ProgramGraph> graphs_in(const std::string& path, const std::string& 
 
 std::vector<ProgramGraph> graphs_of_file(const std::string& path) {
   if (path.ends_with(".py")) {
-    fail(ErrorKind::kValue, Fix{fmt::format("{}{}", kRecordFirst, path)},
+    fail(Fix{fmt::format("{}{}", kRecordFirst, path)},
          "{}: a recording or a graph is replayed, and this is a Python file", path);
   }
   if (is_recording_file(path, "dump")) {
-    fail(ErrorKind::kValue, Fix{"shardlab blame RECORDING " + path},
+    fail(Fix{"shardlab blame RECORDING " + path},
          "{}: the values of a job, without the program that computes them", path);
   }
   const std::string text = read_text(path);

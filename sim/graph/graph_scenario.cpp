@@ -11,7 +11,6 @@
 #include "api/collectives.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
-#include "mesh/spec.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/graph/graph_writer.h"

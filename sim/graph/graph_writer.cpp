@@ -1,14 +1,11 @@
 // Blocks are kept back until they end, since statements in one may decide the lines before it.
 #include "sim/graph/graph_writer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/fix.h"
 #include "mesh/local_shape.h"
-#include "mesh/spec.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "trace/graph_text.h"

@@ -3,14 +3,10 @@
 #include <algorithm>
 
 #include "base/policies.h"
-#include "base/rank_ranges.h"
 #include "base/text_of_list.h"
 #include "mesh/mesh_layout.h"
 #include "mesh/spec.h"
-#include "mesh/type_string.h"
 #include "sim/graph/capture.h"
-#include "sim/graph/graph_writer.h"
-#include "sim/graph/input_recipe.h"
 #include "sim/language/syntax/lexer.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/scenario/toml_text.h"

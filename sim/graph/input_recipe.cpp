@@ -4,11 +4,9 @@
 #include "api/inputs.h"
 #include "base/fix.h"
 #include "base/policies.h"
-#include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/syntax/parser.h"
 #include "trace/graph_text.h"
-#include "trace/guards.h"
 
 namespace shardlab {
 
@@ -19,7 +17,7 @@ bool is_whole(const InputRecipe& recipe, std::int64_t elements) {
   if (lists_values(recipe)) return static_cast<std::int64_t>(recipe.values.size()) == elements;
   const InputInit* init = find_input_init(recipe.init);
   if (init != nullptr) return recipe.arguments.size() >= init->fewest;
-  fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a way to make an input", recipe.init);
+  fail(Fix{kCaptureProgram}, "'{}' is not a way to make an input", recipe.init);
 }
 
 // Messages about a graph point to the words of the graph.
@@ -31,8 +29,7 @@ Where where_of(const std::string& file, const std::string& text) {
 ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   const ValueType& type = node.results.at(0).type;
   if (type.mesh != 0) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' is not on the program's mesh",
-         node.name);
+    fail(Fix{kCaptureProgram}, "the input '{}' is not on the program's mesh", node.name);
   }
   ScenarioInput input;
   input.name = node.name;
@@ -41,8 +38,7 @@ ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   input.type.sizes.assign(type.shape.begin(), type.shape.end());
   input.where = where_of(graph.file, node.name);
   if (!is_whole(node.recipe, product(type.shape))) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' does not say all of its elements",
-         node.name);
+    fail(Fix{kCaptureProgram}, "the input '{}' does not say all of its elements", node.name);
   }
   input.recipe = node.recipe;
   input.requires_grad = node.requires_grad;
@@ -58,8 +54,7 @@ ScenarioMesh mesh_of(const ProgramGraph& graph) {
   }
   if (!written.ranks.empty()) mesh.ranks = written.ranks;
   if (mesh.size > graph.world) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a mesh of {} ranks in a world of {}", mesh.size,
-         graph.world);
+    fail(Fix{kCaptureProgram}, "a mesh of {} ranks in a world of {}", mesh.size, graph.world);
   }
   return mesh;
 }
@@ -76,7 +71,7 @@ Scenario scenario_of(const ProgramGraph& graph) {
   for (const GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::kInput) continue;
     if (node.results.empty()) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' gives no value", node.name);
+      fail(Fix{kCaptureProgram}, "the input '{}' gives no value", node.name);
     }
     scenario.inputs.push_back(input_of(graph, node));
   }
@@ -84,15 +79,13 @@ Scenario scenario_of(const ProgramGraph& graph) {
       parse_program(std::make_shared<const SourceText>(graph.file, "pass\n")));
   const auto implicit = parse_implicit(graph.policies.implicit);
   if (!implicit) {
-    fail(ErrorKind::kValue, Fix{"allow, warn or forbid"}, "'{}' is not an implicit policy",
-         graph.policies.implicit);
+    fail(Fix{"allow, warn or forbid"}, "'{}' is not an implicit policy", graph.policies.implicit);
   }
   scenario.expect.implicit = *implicit;
   if (!graph.policies.planner.empty()) {
     scenario.planner = parse_planner(graph.policies.planner);
     if (!scenario.planner) {
-      fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is not a planner",
-           graph.policies.planner);
+      fail(Fix{"greedy, graph or bytes"}, "'{}' is not a planner", graph.policies.planner);
     }
   }
   for (const auto& [op, rule, local] : graph.policies.rules) {

@@ -7,7 +7,6 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
-#include "mesh/spec.h"
 #include "sim/graph/capture.h"
 #include "sim/graph/input_recipe.h"
 #include "sim/language/syntax/constant.h"
@@ -25,8 +24,8 @@ void put(NamedSizes& known, const std::pair<std::string, std::int64_t>& size) {
   }
   std::vector<std::string> names;
   for (const auto& [name, value] : known) names.push_back(name);
-  fail(ErrorKind::kValue, Fix{suggest(size.first, names)},
-       "no size of the graph's inputs is written with '{}'", size.first);
+  fail(Fix{suggest(size.first, names)}, "no size of the graph's inputs is written with '{}'",
+       size.first);
 }
 
 std::int64_t evaluated(const ProgramGraph& graph, const std::string& written) {
@@ -40,15 +39,15 @@ std::int64_t evaluated(const ProgramGraph& graph, const std::string& written) {
   const auto end = static_cast<std::uint32_t>(written.size());
   const std::int64_t size = evaluate_integer(text, {0, end}, names);
   if (size >= 0) return size;
-  fail(ErrorKind::kValue, Fix{"give sizes of 0 or more"}, "the size {} is {}", written, size);
+  fail(Fix{"give sizes of 0 or more"}, "the size {} is {}", written, size);
 }
 
 void resize(const ProgramGraph& graph, GraphNode& input) {
   const std::vector<std::string>& written = input.recipe.sizes;
   ValueType& type = input.results.at(0).type;
   if (written.size() != type.shape.size()) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' has {} dims and {} sizes",
-         input.name, type.shape.size(), written.size());
+    fail(Fix{kCaptureProgram}, "the input '{}' has {} dims and {} sizes", input.name,
+         type.shape.size(), written.size());
   }
   for (std::size_t dim = 0; dim < written.size(); ++dim) {
     type.shape[dim] = evaluated(graph, written[dim]);
@@ -78,7 +77,6 @@ std::vector<ProgramGraph> with_sizes(std::vector<ProgramGraph> graphs, const Nam
   for (ProgramGraph& graph : graphs) {
     if (!graph.dynamic) {
       fail(
-          ErrorKind::kValue,
           Fix{"let an input of the scenario have dynamic dims (dynamic = 0), and capture it again"},
           "the graph holds for the sizes that it was captured with, not for {}", sizes_text(sizes));
     }

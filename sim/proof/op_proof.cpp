@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "base/fix.h"
 #include "mesh/type_string.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

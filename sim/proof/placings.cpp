@@ -142,7 +142,7 @@ std::string placing_text(const Placing& placing) {
 Placing parse_placing(std::string_view text, const OpSample& sample, std::size_t mesh_dims) {
   const std::vector<std::string> inputs = parts(text, ',');
   if (inputs.size() != sample.inputs.size()) {
-    fail(ErrorKind::kValue, Fix{"give those of one input, a comma, those of the next"},
+    fail(Fix{"give those of one input, a comma, those of the next"},
          "'{}' places {}, and {} is called with {}", text, inputs.size(), sample.op,
          sample.inputs.size());
   }
@@ -152,12 +152,12 @@ Placing parse_placing(std::string_view text, const OpSample& sample, std::size_t
     for (const std::string& word : parts(input, ' ')) {
       const auto placement = parse_placement(word);
       if (!placement) {
-        fail(ErrorKind::kValue, Fix{"write R, S(dim) or P(sum)"}, "'{}' is not a placement", word);
+        fail(Fix{"write R, S(dim) or P(sum)"}, "'{}' is not a placement", word);
       }
       placements.push_back(*placement);
     }
     if (placements.size() != mesh_dims) {
-      fail(ErrorKind::kValue, Fix{"give one for each mesh dim, with spaces between them"},
+      fail(Fix{"give one for each mesh dim, with spaces between them"},
            "the number of placements in '{}' is {}, and the mesh has {} dims", input,
            placements.size(), mesh_dims);
     }

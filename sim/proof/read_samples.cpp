@@ -2,8 +2,6 @@
 // left.
 #include "sim/proof/read_samples.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -53,8 +51,8 @@ class SampleLine {
 
  private:
   [[noreturn]] void refuse(const std::string& expected, std::string_view found) const {
-    fail(ErrorKind::kValue, Fix{"shardlab verify-ops --help shows a line"},
-         "{}: expected {}, found '{}'", place_, expected, found);
+    fail(Fix{"shardlab verify-ops --help shows a line"}, "{}: expected {}, found '{}'", place_,
+         expected, found);
   }
   [[noreturn]] void refuse(const std::string& expected) const {
     refuse(expected, rest_.substr(0, 20));

@@ -2,8 +2,6 @@
 // bytes. The others inside of an op are the op's own.
 #include "sim/report/collective_origins.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/report/decision_text.h"

@@ -1,8 +1,6 @@
 // A decision with its candidates, cheapest first, the chosen one marked and always shown.
 #include "sim/report/decision_text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -2,8 +2,6 @@
 // order of first use.
 #include "sim/report/grid.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>

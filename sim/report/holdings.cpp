@@ -64,7 +64,7 @@ double HoldingTotals::imbalance(std::int64_t ranks) const {
 HoldingTotals totals_of(const DTensorSpec& spec) {
   constexpr std::int64_t kMaxRanks = 1 << 24;
   if (spec.layout()->size() > kMaxRanks) {
-    fail(ErrorKind::kValue, Fix{"show a smaller mesh: its pieces are cut the same way"},
+    fail(Fix{"show a smaller mesh: its pieces are cut the same way"},
          "the mesh has {} ranks; at most {} can be shown", spec.layout()->size(), kMaxRanks);
   }
   HoldingTotals totals;
@@ -82,8 +82,7 @@ HoldingTotals totals_of(const DTensorSpec& spec) {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(row.elements, row.ranks * item_bytes(spec.dtype()), &bytes) ||
         __builtin_add_overflow(totals.bytes, bytes, &totals.bytes)) {
-      fail(ErrorKind::kValue, Fix{"use smaller sizes or fewer ranks"},
-           "all ranks together hold more than 2^63 bytes");
+      fail(Fix{"use smaller sizes or fewer ranks"}, "all ranks together hold more than 2^63 bytes");
     }
     totals.elements += row.elements * row.ranks;
     if (row.elements == 0) totals.empty_ranks += row.ranks;

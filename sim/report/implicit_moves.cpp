@@ -1,8 +1,6 @@
 // A redistribution is inside of the op that asked for it, and its collectives follow it.
 #include "sim/report/implicit_moves.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
 

@@ -2,8 +2,6 @@
 // character of XML become U+FFFD, so that the file can always be parsed.
 #include "sim/report/junit.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <string_view>

@@ -1,8 +1,6 @@
 // A dim of one rank has a link that nothing uses.
 #include "sim/report/links.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -2,11 +2,8 @@
 // so the collectives below it.
 #include "sim/report/log_text.h"
 
-#include <fmt/format.h>
-
 #include "base/bytes_text.h"
 #include "mesh/type_string.h"
-#include "sim/report/collective_origins.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 

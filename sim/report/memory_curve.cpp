@@ -2,8 +2,6 @@
 // its middle.
 #include "sim/report/memory_curve.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 

@@ -27,7 +27,7 @@ std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_vie
       return !op_matches(row->name(), pattern);
     });
     if (!rows.empty()) return rows;
-    fail(ErrorKind::kValue, Fix{"shardlab ops lists all"}, "no op matches '{}'", name);
+    fail(Fix{"shardlab ops lists all"}, "no op matches '{}'", name);
   }
   if (std::vector<const OpRow*> overloads = registry.overloads(name); !overloads.empty()) {
     return overloads;

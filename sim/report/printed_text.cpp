@@ -9,6 +9,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/fix.h"
 #include "comm/verdict.h"
 
 namespace shardlab {
@@ -69,8 +70,8 @@ std::string printers_text(const Run& run, const std::vector<std::size_t>& who) {
 
 void check_printer(const Scenario& scenario, std::int64_t rank) {
   if (rank < scenario.world) return;
-  throw Error(ErrorKind::kValue, fmt::format("--rank {}: there is no such rank", rank))
-      .with("fix", fmt::format("ranks are numbered from 0 to {}", scenario.world - 1));
+  fail(Fix{fmt::format("ranks are numbered from 0 to {}", scenario.world - 1)},
+       "--rank {}: there is no such rank", rank);
 }
 
 std::size_t printer_of(const Run& run, std::int64_t rank) {
@@ -81,9 +82,8 @@ std::size_t printer_of(const Run& run, std::int64_t rank) {
   if (first != run.classes.end()) {
     return static_cast<std::size_t>(first - run.classes.begin());
   }
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("--rank {}: of so many ranks the first of each class is known", rank))
-      .with("fix", fmt::format("--rank {}", run.classes.front().first_rank));
+  fail(ErrorKind::kUnsupported, Fix{fmt::format("--rank {}", run.classes.front().first_rank)},
+       "--rank {}: of so many ranks the first of each class is known", rank);
 }
 
 }  // namespace shardlab

@@ -248,14 +248,12 @@ std::vector<Json> read_runs(const std::string& path) {
     Json run = read_json(text);
     const bool output = run.is_object() && run.contains("events") && run.contains("values");
     if (!output) {
-      throw Error(ErrorKind::kValue,
-                  fmt::format("{}:{}: this is not output of shardlab run --json", path, number))
-          .with("fix", kMakeRuns);
+      fail(Fix{kMakeRuns}, "{}:{}: this is not output of shardlab run --json", path, number);
     }
     runs.push_back(std::move(run));
   }
   if (runs.empty()) {
-    fail(ErrorKind::kValue, Fix{kMakeRuns}, "{}: the file has no runs", path);
+    fail(Fix{kMakeRuns}, "{}: the file has no runs", path);
   }
   return runs;
 }
@@ -279,9 +277,8 @@ std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b) {
     try {
       diffs.push_back(diff_run(ours[i], theirs[i]));
     } catch (const Json::exception& error) {
-      fail(ErrorKind::kValue, Fix{kMakeRuns},
-           "{0}:{2} and {1}:{2}: one is not output of shardlab run --json: {3}", a, b, i + 1,
-           error.what());
+      fail(Fix{kMakeRuns}, "{0}:{2} and {1}:{2}: one is not output of shardlab run --json: {3}", a,
+           b, i + 1, error.what());
     }
   }
   if (ours.size() != theirs.size()) {

@@ -57,7 +57,7 @@ constexpr FigureKind kKinds[] = {
 const FigureKind& kind_of(const std::string& figure) {
   const auto found = std::ranges::find(kKinds, figure, &FigureKind::name);
   if (found == std::end(kKinds)) {
-    fail(ErrorKind::kValue, Fix{"--gate bytes=+5%,peak=+5%; there are collectives and time, too"},
+    fail(Fix{"--gate bytes=+5%,peak=+5%; there are collectives and time, too"},
          "--gate: no figure is called '{}'", figure);
   }
   return *found;
@@ -79,7 +79,7 @@ Gate parse_gate(const std::string& text) {
       {"%", 0.01}, {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}};
   const auto scale = kUnits.find(unit);
   if (read.ec != std::errc() || !(number >= 0) || scale == kUnits.end()) {
-    fail(ErrorKind::kValue, Fix{"a share or a number: --gate " + gate.figure + "=+5%"},
+    fail(Fix{"a share or a number: --gate " + gate.figure + "=+5%"},
          "--gate: '{}' has no allowed growth", text);
   }
   (unit == "%" ? gate.share : gate.absolute) = number * scale->second;

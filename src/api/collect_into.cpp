@@ -524,7 +524,7 @@ CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& grou
 void wait(const CollectiveWorkRef& work, SourceLine place) {
   at_place(place, [&] {
     if (work == nullptr) {
-      fail(ErrorKind::kValue, Fix{"wait for what start_collect_into(), isend() or irecv() gave"},
+      fail(Fix{"wait for what start_collect_into(), isend() or irecv() gave"},
            "wait: there is no collective to wait for");
     }
     program_calls().perform(WaitEvent{work.get()});

@@ -26,12 +26,12 @@ std::int64_t dim_of(const Operand& x, std::int64_t dim) {
 void check_operand(std::string_view name, const DTensor& x, bool carries) {
   check_own(name, x);
   if (x.distributed()) {
-    throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(x)))
-        .with("fix", "collectives take local tensors: x.to_local()");
+    fail(Fix{"collectives take local tensors: x.to_local()"}, "{}: {} is distributed", name,
+         type_string(x));
   }
   if (!carries && records(x)) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: carries no gradients", name))
-        .with("fix", "detach() the tensor first, or take a sum");
+    fail(ErrorKind::kUnsupported, Fix{"detach() the tensor first, or take a sum"},
+         "{}: carries no gradients", name);
   }
 }
 
@@ -48,7 +48,7 @@ DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
 // Worded as in collect_into().
 void check_rows(const CollectiveEvent& event) {
   const auto refuse = [&](const char* fix, const std::string& what) {
-    fail(ErrorKind::kValue, Fix{fix}, "all_to_all on group {} of {} ranks: {}", event.group->name(),
+    fail(Fix{fix}, "all_to_all on group {} of {} ranks: {}", event.group->name(),
          event.group->size(), what);
   };
   for (const Dims* rows : {&event.sent, &event.received}) {
@@ -113,8 +113,7 @@ DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGrou
 
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group) {
   if (source < 0 || source >= group.size()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give its place in the group, from 0 to {}", group.size() - 1)},
+    fail(Fix{fmt::format("give its place in the group, from 0 to {}", group.size() - 1)},
          "broadcast: src is {}; the group has {} ranks", source, group.size());
   }
   return collected(x.place,

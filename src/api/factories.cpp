@@ -38,8 +38,8 @@ DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* m
   ProgramCalls& calls = program_calls();
   if (mesh == nullptr) {
     if (placements.empty()) return calls.perform(OpEvent{&row, &args, generator}).at(0).tensor();
-    throw Error(ErrorKind::kValue, fmt::format("{}: placements are given, but no mesh", row.name()))
-        .with("fix", "name the mesh that the placements are for");
+    fail(Fix{"name the mesh that the placements are for"}, "{}: placements are given, but no mesh",
+         row.name());
   }
   const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
   const Placements all = placements.empty() ? Placements(mesh->ndim()) : placements;
@@ -79,7 +79,7 @@ DTensor tensor(const std::vector<double>& values, const Dims& shape, DType dtype
            "not yet supported: tensor() of complex");
     }
     if (static_cast<std::int64_t>(values.size()) != product(shape)) {
-      fail(ErrorKind::kValue, Fix{"give one value per element"},
+      fail(Fix{"give one value per element"},
            "tensor: there are {} values for the shape [{}], which holds {}", values.size(),
            text_of_list(shape, ", "), product(shape));
     }
@@ -98,7 +98,7 @@ DTensor from_bytes(std::span<const std::byte> elements, const Dims& shape, DType
   return at_place(place, [&] {
     const std::int64_t item = item_bytes(dtype);
     if (static_cast<std::int64_t>(elements.size()) != product(shape) * item) {
-      fail(ErrorKind::kValue, Fix{"give one element for each place of the shape"},
+      fail(Fix{"give one element for each place of the shape"},
            "from_span: {} elements of {} for the shape [{}], which holds {}",
            static_cast<std::int64_t>(elements.size()) / item, to_string(dtype),
            text_of_list(shape, ", "), product(shape));
@@ -117,7 +117,7 @@ const Tensor& host_piece(const DTensor& x) {
          piece.device()->type());
   }
   if (!piece.contiguous()) {
-    fail(ErrorKind::kValue, Fix{"x.clone() puts them one after the other"},
+    fail(Fix{"x.clone() puts them one after the other"},
          "as_span: the elements of {} have gaps or another order in memory", type_string(x));
   }
   return piece;

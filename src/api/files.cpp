@@ -46,7 +46,7 @@ std::optional<DType> dtype_in_file(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  fail(ErrorKind::kValue, Fix{"give a file of the format safetensors"}, "load: {}: {}", path, why);
+  fail(Fix{"give a file of the format safetensors"}, "load: {}: {}", path, why);
 }
 
 DTensor read_tensor(const std::string& path, const std::string& name, const Json& entry,
@@ -90,7 +90,7 @@ void save(const std::string& path, const std::vector<std::pair<std::string, DTen
       file << text << data;
       file.close();
       if (!file || std::rename(written.c_str(), path.c_str()) != 0) {
-        fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
+        fail(Fix{"give a path in a folder that is there and may be written to"},
              "save: {} cannot be written", path);
       }
     }

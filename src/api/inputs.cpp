@@ -61,15 +61,15 @@ DTensor drawn(std::uint64_t seed, std::string_view name, const InputRecipe& reci
   }
   const InputInit* init = find_input_init(recipe.init);
   if (init == nullptr) {
-    fail(ErrorKind::kValue, Fix{"randn, rand, randint, zeros, ones, full, arange, eye or values"},
+    fail(Fix{"randn, rand, randint, zeros, ones, full, arange, eye or values"},
          "'{}' is not a way to make the input '{}'", recipe.init, name);
   }
   Named named = sizes_of(init->sizes, spec->shape());
   named.emplace_back("dtype", spec->dtype());
   for (std::size_t i = 0; i < init->fewest; ++i) {
     if (i >= recipe.arguments.size()) {
-      fail(ErrorKind::kValue, Fix{"give one number for each"}, "the input '{}': {} needs its {}",
-           name, recipe.init, init->names[i]);
+      fail(Fix{"give one number for each"}, "the input '{}': {} needs its {}", name, recipe.init,
+           init->names[i]);
     }
     named.emplace_back(init->names[i], recipe.arguments[i]);
   }

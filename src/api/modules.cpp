@@ -22,7 +22,7 @@ void Module::check_name(const std::string& name) const {
       std::ranges::find(own_, name, &Slot::name) != own_.end() ||
       std::ranges::any_of(parts_, [&](const auto& part) { return part.first == name; });
   if (!name.empty() && name.find('.') == std::string::npos && !taken) return;
-  fail(ErrorKind::kValue, Fix{"give each parameter and part a name of its own, without a dot"},
+  fail(Fix{"give each parameter and part a name of its own, without a dot"},
        "a module: the name '{}' is empty, has a dot or is taken", name);
 }
 
@@ -75,11 +75,10 @@ void Module::replace(const NamedTensors& parameters, SourceLine place) {
     if (slot == here.end()) {
       std::vector<std::string> names;
       for (const Slot& one : here) names.push_back(one.name);
-      throw Error(ErrorKind::kValue, fmt::format("the module has no parameter '{}'", name))
-          .with("fix", suggest(name, names));
+      fail(Fix{suggest(name, names)}, "the module has no parameter '{}'", name);
     }
     if (value.shape() != slot->parameter->shape()) {
-      fail(ErrorKind::kValue, Fix{"give a value of the parameter's shape"},
+      fail(Fix{"give a value of the parameter's shape"},
            "the parameter '{}' is {}, its new value {}", name, type_string(*slot->parameter),
            type_string(value));
     }

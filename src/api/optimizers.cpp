@@ -25,17 +25,15 @@ namespace {
 
 void check_parameters(std::string_view optimizer, const std::vector<DTensor>& parameters) {
   if (parameters.empty()) {
-    fail(ErrorKind::kValue, Fix{"pass the leaves that are trained"},
-         "{}: the list of parameters is empty", optimizer);
+    fail(Fix{"pass the leaves that are trained"}, "{}: the list of parameters is empty", optimizer);
   }
   for (const DTensor& parameter : parameters) {
     if (!parameter.requires_grad()) {
-      fail(ErrorKind::kValue, Fix{"x.requires_grad_() before"},
-           "{}: a parameter, {}, requires no gradient", optimizer, type_string(parameter));
+      fail(Fix{"x.requires_grad_() before"}, "{}: a parameter, {}, requires no gradient", optimizer,
+           type_string(parameter));
     }
     if (is_leaf(parameter)) continue;
-    fail(ErrorKind::kValue,
-         Fix{"train a leaf: x = x.detach().requires_grad_(), where x is made, begins one"},
+    fail(Fix{"train a leaf: x = x.detach().requires_grad_(), where x is made, begins one"},
          "{}: a parameter, {}, is the result of an op, which keeps no gradient", optimizer,
          type_string(parameter));
   }
@@ -84,7 +82,7 @@ Sgd::Sgd(std::vector<DTensor> parameters, const SgdOptions& options)
     : parameters_(std::move(parameters)), options_(options), momenta_(parameters_.size()) {
   check_parameters("SGD", parameters_);
   if (options.nesterov && (options.momentum <= 0 || options.dampening != 0)) {
-    fail(ErrorKind::kValue, Fix{"give a momentum above 0 and a dampening of 0"},
+    fail(Fix{"give a momentum above 0 and a dampening of 0"},
          "SGD: nesterov takes a momentum and no dampening; they are {} and {}", options.momentum,
          options.dampening);
   }

@@ -10,6 +10,7 @@
 #include "api/mesh.h"
 #include "autograd/at_place.h"
 #include "autograd/program.h"
+#include "base/fix.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/shard_pattern.h"
@@ -43,8 +44,8 @@ DTensor on_mesh_dim(Operand operand, std::string_view mesh_dim, Placement placem
   const PlaceScope scope(operand.place);
   const DTensor& x = operand.tensor;
   if (!x.distributed()) {
-    throw Error(ErrorKind::kValue, fmt::format("{} is a plain tensor", type_string(x)))
-        .with("fix", "distribute_tensor(x, mesh, ...) places it on the mesh");
+    fail(Fix{"distribute_tensor(x, mesh, ...) places it on the mesh"}, "{} is a plain tensor",
+         type_string(x));
   }
   Placements placements = x.spec()->placements();
   placements[mesh_dim_named(*x.spec()->layout(), mesh_dim, "on_mesh_dim")] = placement;
@@ -88,10 +89,8 @@ DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& lo
   const PlaceScope scope(logits.place);
   const auto number = reduction_number(loss.reduction);
   if (!number) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("loss_parallel: reduction is '{}'; it must be 'mean', 'sum' or 'none'",
-                            loss.reduction))
-        .with("fix", "use 'mean', 'sum' or 'none'");
+    fail(Fix{"use 'mean', 'sum' or 'none'"},
+         "loss_parallel: reduction is '{}'; it must be 'mean', 'sum' or 'none'", loss.reduction);
   }
   const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();
   const Results results = program_calls()(
@@ -123,9 +122,9 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
   }
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;
-    throw Error(ErrorKind::kValue, fmt::format("no parameter is called '{}'", patterns[i].first))
-        .with("fix", parameters.empty() ? "give some parameters"
-                                        : "the first one is called " + parameters.begin()->first);
+    fail(Fix{parameters.empty() ? "give some parameters"
+                                : "the first one is called " + parameters.begin()->first},
+         "no parameter is called '{}'", patterns[i].first);
   }
   return placed_ones;
 }

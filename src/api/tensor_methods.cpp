@@ -18,7 +18,7 @@ namespace shardlab {
 
 DTensor::operator bool() const {
   if (numel() != 1) {
-    fail(ErrorKind::kValue, Fix{"reduce it first: (a == b).amin(); a.is_same(b) compares handles"},
+    fail(Fix{"reduce it first: (a == b).amin(); a.is_same(b) compares handles"},
          "the truth of a tensor of {} elements: it must have 1", numel());
   }
   return item().to_double() != 0;

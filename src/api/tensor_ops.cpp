@@ -18,7 +18,6 @@ void check_defined(std::string_view name, const Arguments& args) {
   for_each_tensor(args, [&](const DTensor& tensor) {
     if (tensor.defined()) return check_own(name, tensor);
     fail(
-        ErrorKind::kValue,
         Fix{"make it first; a gradient is kept for leaves only, which x.detach() makes of results"},
         "{}: a tensor is undefined", name);
   });
@@ -90,7 +89,7 @@ DTensor layer_norm(Operand x, const Dims& shape, const Norm& options) {
 }
 DTensor rms_norm(Operand x, const Dims& shape, const Norm& options) {
   if (options.bias.defined()) {
-    fail(ErrorKind::kValue, Fix{"add it to the result: rms_norm(x, shape) + bias"},
+    fail(Fix{"add it to the result: rms_norm(x, shape) + bias"},
          "rms_norm: a bias is given; rms_norm has none");
   }
   return call("aten::rms_norm", x, shape, optional_tensor(options.weight),
@@ -126,9 +125,8 @@ DTensor stack(const std::vector<DTensor>& tensors, std::int64_t dim, SourceLine 
 DTensor whole_item(Operand x) {
   return at_place(x.place, [&] {
     if (x.tensor.numel() != 1) {
-      throw Error(ErrorKind::kValue,
-                  fmt::format("item: the tensor has {} elements; it must have 1", x.tensor.numel()))
-          .with("fix", "item() takes one element; index the tensor first");
+      fail(Fix{"item() takes one element; index the tensor first"},
+           "item: the tensor has {} elements; it must have 1", x.tensor.numel());
     }
     const DTensor whole = full_tensor(x);
     program_calls().perform(ReadEvent{whole});

@@ -59,7 +59,7 @@ struct Terms {
       default:
         break;
     }
-    fail(ErrorKind::kValue, Fix{"use sum, avg, max, min or product"},
+    fail(Fix{"use sum, avg, max, min or product"},
          "{} of a floating tensor does not exist; it must be of integers", to_string(placement));
   }
 
@@ -83,7 +83,7 @@ struct Terms {
       case ReduceOp::kAvg:
         break;
     }
-    fail(ErrorKind::kValue, Fix{"use sum, max, min or product, or make the tensor of floats"},
+    fail(Fix{"use sum, max, min or product, or make the tensor of floats"},
          "{} of a tensor of integers does not exist; it must be of floats", to_string(placement));
   }
 
@@ -102,7 +102,7 @@ struct Terms {
       case ReduceOp::kAvg:
         break;
     }
-    fail(ErrorKind::kValue, Fix{"use sum, max, min or product, or make the tensor of floats"},
+    fail(Fix{"use sum, max, min or product, or make the tensor of floats"},
          "{} of a tensor of bools does not exist; it must be of floats", to_string(placement));
   }
 };
@@ -138,8 +138,7 @@ Tensor own_terms(const Tensor& piece, const DTensorSpec& spec, const Coordinate&
     const std::int64_t n = spec.layout()->size(mesh_dim);
     if (!placement.is_partial() || n == 1) continue;
     if (placement.kind == PlacementKind::kMaskPartial) {
-      fail(ErrorKind::kValue,
-           Fix{"give the input as R, and look it up in a table that is sharded by rows"},
+      fail(Fix{"give the input as R, and look it up in a table that is sharded by rows"},
            "{} cannot be an input, because only a lookup makes its mask", type_string(spec));
     }
     deal_out(result, {placement, n, coordinate[mesh_dim]}, indices);

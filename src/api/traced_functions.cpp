@@ -24,7 +24,7 @@ bool is_same(const HostObject& object, Function function) {
 template <typename T>
 const T& constant_of(const TracedConstant& constant, std::string_view what) {
   if (const auto* value = std::get_if<T>(&constant)) return *value;
-  fail(ErrorKind::kValue, Fix{fmt::format("give {}", what)}, "an argument is not {}", what);
+  fail(Fix{fmt::format("give {}", what)}, "an argument is not {}", what);
 }
 
 // A group; None, and a value for no group, are null.
@@ -33,7 +33,7 @@ const ProcessGroup* group_of(const TracedValue& value) {
   if (const auto* group = std::get_if<const ProcessGroup*>(&constant)) return *group;
   if (std::holds_alternative<EnumConstant>(constant)) return nullptr;
   if (constant_of<Argument>(constant, "a process group").is_none()) return nullptr;
-  fail(ErrorKind::kValue, Fix{"give a process group"}, "an argument is not a process group");
+  fail(Fix{"give a process group"}, "an argument is not a process group");
 }
 
 const MeshLayout* mesh_of(const TracedValue& value) {
@@ -57,7 +57,7 @@ Argument size_by_name(const Given& given) {
 Argument tag_of(const Given& given) {
   const ProcessGroup* group = group_of(given[0]);
   if (group == nullptr) {
-    fail(ErrorKind::kValue, Fix{"give a process group"}, "get_group_tag: there is no group");
+    fail(Fix{"give a process group"}, "get_group_tag: there is no group");
   }
   return get_group_tag(*group);
 }
@@ -112,8 +112,8 @@ TracedValue call_group_function(Tracing& tracing, const HostObject& function,
   const GroupFunction* row = find_group_function(function);
   check_invariant(row != nullptr, "a group function was recognised");
   if (call.positional.size() != row->arguments || !call.keywords.empty()) {
-    fail(ErrorKind::kValue, Fix{"give them in order"}, "{} takes {} arguments, not {}", row->name,
-         row->arguments, call.positional.size() + call.keywords.size());
+    fail(Fix{"give them in order"}, "{} takes {} arguments, not {}", row->name, row->arguments,
+         call.positional.size() + call.keywords.size());
   }
   const TracedValue answer = tracing.constant(row->run(call.positional));
   tracing.fold({.object = "function",

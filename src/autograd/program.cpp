@@ -64,7 +64,7 @@ void check_own(std::string_view name, const DTensor& x) {
   constexpr int kRankBits = 32;
   const std::uint64_t maker = x.defined() ? x.impl()->maker : 0, here = current_rank().identity;
   if (maker == here || maker == 0 || maker >> kRankBits != here >> kRankBits) return;
-  fail(ErrorKind::kValue, Fix{"ranks have no memory in common: broadcast() it, or send() it"},
+  fail(Fix{"ranks have no memory in common: broadcast() it, or send() it"},
        "{}: a tensor that rank {} has made is used on rank {}", name,
        (maker & ((std::uint64_t{1} << kRankBits) - 1)) - 1, current_rank().rank);
 }
@@ -77,7 +77,7 @@ DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOpt
                      const RedistributeDTypes& dtypes) {
   return at_place(x.place, [&] {
     if (!x.tensor.distributed()) {
-      fail(ErrorKind::kValue, Fix{"distribute_tensor(x, mesh, ...) places a plain tensor"},
+      fail(Fix{"distribute_tensor(x, mesh, ...) places a plain tensor"},
            "redistribute: {} is not distributed", type_string(x.tensor));
     }
     return one(RedistributeEvent{x.tensor, target, options, dtypes});
@@ -87,8 +87,8 @@ DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOpt
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
                    const std::optional<TensorMeta>& global) {
   if (local.distributed()) {
-    fail(ErrorKind::kValue, Fix{"redistribute() it, or pass x.to_local()"},
-         "from_local: {} is distributed", type_string(local));
+    fail(Fix{"redistribute() it, or pass x.to_local()"}, "from_local: {} is distributed",
+         type_string(local));
   }
   bring_up_to_date(local);
   const Placements placements = normalized(written, local.ndim());

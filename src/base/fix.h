@@ -20,6 +20,12 @@ template <typename... Args>
   throw error;
 }
 
+/// The same with Value, the kind of an error that its reader can mend.
+template <typename... Args>
+[[noreturn]] void fail(Fix fix, fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::kValue, std::move(fix), format, std::forward<Args>(args)...);
+}
+
 /// The fix of an error that is reported again at another place; empty when it has none.
 inline std::string fix_of(const Error& error) {
   const std::string* fix = error.find("fix");

@@ -16,14 +16,13 @@ namespace {
 // Elements that are moved as bytes keep their dtype.
 void check_same_dtype(const Tensor& out, const Tensor& source) {
   if (out.dtype() == source.dtype()) return;
-  fail(ErrorKind::kValue, Fix{"cast the source first: src.to(x.dtype)"},
+  fail(Fix{"cast the source first: src.to(x.dtype)"},
        "a tensor of dtype {} cannot take elements of dtype {}", to_string(out.dtype()),
        to_string(source.dtype()));
 }
 
 [[noreturn]] void refuse_index(std::int64_t index, std::int64_t size, const IndexWords& words) {
-  fail(ErrorKind::kValue, Fix{words.fix}, "{} {} is out of range; it must be in [0, {})",
-       words.name, index, size);
+  fail(Fix{words.fix}, "{} {} is out of range; it must be in [0, {})", words.name, index, size);
 }
 
 // The place in a piece of an index of the whole, -1 where it is not here.

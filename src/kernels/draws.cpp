@@ -103,14 +103,14 @@ DrawLaw normal(const KernelCall& call) {
 DrawLaw uniform(const KernelCall& call) {
   const double low = number_arg(call, 1), high = number_arg(call, 2);
   if (!(low <= high)) {
-    fail(ErrorKind::kValue, Fix{"give the lower bound first"},
+    fail(Fix{"give the lower bound first"},
          "uniform: from is {} and to is {}; from must not be above to", low, high);
   }
   return {Kind::kUniform, low, high};
 }
 DrawLaw integers_between(std::int64_t low, std::int64_t high) {
   if (high <= low) {
-    fail(ErrorKind::kValue, Fix{"randint(0, 10, [4]) draws from 0 to 9"},
+    fail(Fix{"randint(0, 10, [4]) draws from 0 to 9"},
          "randint: low is {} and high is {}; low must be less than high", low, high);
   }
   DrawLaw law{Kind::kInteger};

@@ -215,7 +215,7 @@ void ldl_factor_kernel(const KernelCall& call) {
 
 void require_ldl_pivot(bool right, std::int64_t pivot, Eigen::Index n) {
   if (right) return;
-  fail(ErrorKind::kValue, Fix{"give the pivots that linalg_ldl_factor gave, which count from 1"},
+  fail(Fix{"give the pivots that linalg_ldl_factor gave, which count from 1"},
        "pivot {} is not that of a symmetric matrix of {} rows", pivot, n);
 }
 

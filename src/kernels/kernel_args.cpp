@@ -64,8 +64,8 @@ const std::string* optional_text_arg(const KernelCall& call, std::size_t index) 
 }
 
 void refuse_law(std::string_view op, std::string_view name, double value, std::string_view wanted) {
-  fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
-       op, name, value, wanted);
+  fail(Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}", op, name, value,
+       wanted);
 }
 
 std::size_t wrapped_dim(std::int64_t dim, std::size_t dims) {

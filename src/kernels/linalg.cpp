@@ -219,7 +219,7 @@ Factors<T> given_factors(Matrix<T> lu, const std::int64_t* pivots) {
   Factors<T> factors{std::move(lu), {}};
   for (Eigen::Index k = 0; k < std::min(factors.lu.rows(), factors.lu.cols()); ++k) {
     if (pivots[k] < 1 || pivots[k] > factors.lu.rows()) {
-      fail(ErrorKind::kValue, Fix{"give the pivots that linalg_lu_factor gave, which count from 1"},
+      fail(Fix{"give the pivots that linalg_lu_factor gave, which count from 1"},
            "pivot {} is not a row of a matrix of {} rows", pivots[k], factors.lu.rows());
     }
     factors.exchanged.push_back(pivots[k] - 1);

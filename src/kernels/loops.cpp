@@ -47,7 +47,7 @@ Tensor places_of_extrema(Loops& loops, Fold kind, const Tensor& self, const DimM
   Dims kept = shape, row = shape;
   for (std::size_t d = 0; d < shape.size(); ++d) (reduced[d] ? kept : row)[d] = 1;
   if (shardlab::product(row) == 0 && shardlab::product(kept) > 0) {
-    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+    fail(Fix{"leave empty tensors out, or reduce another dim"},
          "an empty dim has no largest or smallest element");
   }
   const DType compute = compute_dtype(self.dtype()), integer = DType::kI64;

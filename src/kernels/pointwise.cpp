@@ -97,7 +97,7 @@ void div(Loops& loops, const KernelCall& call) {
   if (rounding == nullptr) return floating<Element::kDiv, 2>(loops, call);
   if (*rounding == "floor") return division<Element::kDivFloor>(loops, call);
   if (*rounding == "trunc") return division<Element::kDivTrunc>(loops, call);
-  fail(ErrorKind::kValue, Fix{"leave rounding_mode out, or write rounding_mode='floor'"},
+  fail(Fix{"leave rounding_mode out, or write rounding_mode='floor'"},
        "rounding_mode is '{}'; it must be None, 'trunc' or 'floor'", *rounding);
 }
 
@@ -182,7 +182,7 @@ void gelu(Loops& loops, const KernelCall& call) {
   const std::string* text = optional_text_arg(call, operands);
   if (text == nullptr || *text == "none") return promoted<exact, operands>(loops, call);
   if (*text == "tanh") return promoted<approximated, operands>(loops, call);
-  fail(ErrorKind::kValue, Fix{"leave approximate out, or write approximate='tanh'"},
+  fail(Fix{"leave approximate out, or write approximate='tanh'"},
        "approximate is '{}'; it must be 'none' or 'tanh'", *text);
 }
 

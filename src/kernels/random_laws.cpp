@@ -69,7 +69,7 @@ void multinomial_kernel(const KernelCall& call) {
   for (std::int64_t row = 0; row < rows; ++row) {
     Categories left(table.data() + row * categories, categories);
     if (!replaced && left.present() < draws) {
-      fail(ErrorKind::kValue, Fix{"draw with replacement, or fewer times"},
+      fail(Fix{"draw with replacement, or fewer times"},
            "multinomial: {} draws without replacement, from {} categories that have a weight",
            draws, left.present());
     }

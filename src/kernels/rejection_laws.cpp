@@ -129,7 +129,7 @@ double binomial(ElementDraws& draws, double count, double chance) {
   if (chance >= 1) return count;
   if (std::isnan(chance)) return chance;
   if (!std::isfinite(count)) {
-    fail(ErrorKind::kValue, Fix{"choose numbers that the law has"},
+    fail(Fix{"choose numbers that the law has"},
          "binomial: a count is {}; it must be a number of trials", count);
   }
   if (chance <= 0.5) return binomial_of_few(draws, count, chance);
@@ -168,7 +168,7 @@ void poisson_kernel(const KernelCall& call) {
   draw_sequences(call, [&](ElementDraws& draws, std::int64_t i) {
     const double rate = rates.data()[i];
     if (!(rate >= 0 && rate < 0x1p63)) {
-      fail(ErrorKind::kValue, Fix{"choose numbers that the law has"},
+      fail(Fix{"choose numbers that the law has"},
            "poisson: a rate is {}; it must be from 0 to below 2^63", rate);
     }
     return poisson(draws, rate);

@@ -53,7 +53,7 @@ class Segments {
   void require_all() const {
     for (std::int64_t row = 0; row < outer; ++row) {
       if (bound(row, count) == size) continue;
-      fail(ErrorKind::kValue, Fix{"give lengths that add up to the size of the dim"},
+      fail(Fix{"give lengths that add up to the size of the dim"},
            "segment_reduce: the lengths add up to {}; the dim has {}", bound(row, count), size);
     }
   }
@@ -107,8 +107,7 @@ class Segments {
     const bool begins = i % static_cast<std::size_t>(count + 1) == 0;
     const std::int64_t least = begins ? 0 : bounds_[i - 1];
     if (bounds_[i] >= least && bounds_[i] <= size) return;
-    fail(ErrorKind::kValue,
-         Fix{"give lengths of 0 or more, or offsets that ascend, inside of the dim"},
+    fail(Fix{"give lengths of 0 or more, or offsets that ascend, inside of the dim"},
          "segment_reduce: a bound of a segment is {}; it must be from {} to {}", bounds_[i], least,
          size);
   }

@@ -98,13 +98,12 @@ std::size_t element_count(const OpRow& row, const Arguments& args, std::size_t m
     const std::size_t size = length_of(args[i]);
     if (!count) count = size;
     if (size == *count || (size == 0 && i == may_be_empty)) continue;
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("pass {} elements in {}", *count, row.op.arguments[i].name)},
+    fail(Fix{fmt::format("pass {} elements in {}", *count, row.op.arguments[i].name)},
          "{}: list {} has {} elements, the first list has {}; they must be of one length",
          row.name(), row.op.arguments[i].name, size, *count);
   }
   if (count.value_or(0) == 0 && element_row(row) != nullptr) {
-    fail(ErrorKind::kValue, Fix{"leave the call out where there is no tensor"},
+    fail(Fix{"leave the call out where there is no tensor"},
          "{}: the list is empty; it must have at least one tensor", row.name());
   }
   return count.value_or(0);

@@ -158,8 +158,7 @@ shardlab::OpStrategy converted(const StrategyType& strategy) {
   const std::vector<OpStrategy>& childs = std::get<TupleStrategy>(strategy).childs;
   for (const OpStrategy& child : childs) {
     if (child.strategies.size() != childs[0].strategies.size()) {
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("give every child {} strategies", childs[0].strategies.size())},
+      fail(Fix{fmt::format("give every child {} strategies", childs[0].strategies.size())},
            "the children of a tuple strategy have {} and {} candidates; they must have as many",
            childs[0].strategies.size(), child.strategies.size());
     }

@@ -57,8 +57,7 @@ class SchemaReader {
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorKind::kValue,
-         Fix{"write it as ATen does: \"add.Tensor(Tensor self, Tensor other) -> Tensor\""},
+    fail(Fix{"write it as ATen does: \"add.Tensor(Tensor self, Tensor other) -> Tensor\""},
          "op schema: {} at position {} of \"{}\"", what, at_, text_);
   }
   void skip_spaces() {

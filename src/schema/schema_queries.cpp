@@ -70,7 +70,7 @@ std::string compact_text(const Argument& value) {
 
 const DTensorSpec* single_output(const OpSpec& candidate) {
   if (candidate.outputs.size() != 1 || candidate.outputs[0] == nullptr) {
-    fail(ErrorKind::kValue, Fix{"read `outputs` of the candidate"},
+    fail(Fix{"read `outputs` of the candidate"},
          "the candidate has the output specs {}; it must have exactly one",
          compact_text(OutputSpecs(candidate.outputs)));
   }
@@ -79,7 +79,7 @@ const DTensorSpec* single_output(const OpSpec& candidate) {
 
 const MeshLayout* mesh_of(const OpSpec& candidate) {
   if (candidate.outputs.empty()) {
-    fail(ErrorKind::kValue, Fix{"add a spec to `outputs` of the candidate"},
+    fail(Fix{"add a spec to `outputs` of the candidate"},
          "a candidate without outputs has no mesh");
   }
   check_invariant(candidate.outputs[0] != nullptr, "the first output of a candidate has a spec");
@@ -149,7 +149,7 @@ const MeshLayout* mesh_from_args(const OpSchema& schema, MeshCheck check) {
     check_invariant(first.list()[0].is_spec(), "a list of tensors starts with one");
     mesh = first.list()[0].spec()->layout();
   } else {
-    fail(ErrorKind::kValue, Fix{"pass at least one distributed tensor"},
+    fail(Fix{"pass at least one distributed tensor"},
          "{}: the call {} has no distributed tensor to take the mesh from", schema.row->name(),
          schema.text());
   }
@@ -200,7 +200,7 @@ OpSchema redistributed_schema(const OpSchema& call, const OutputSharding& shardi
 
 const MeshLayout* mesh_of(const OutputSharding& sharding) {
   if (sharding.outputs.empty() || sharding.outputs[0] == nullptr) {
-    fail(ErrorKind::kValue, Fix{"set `outputs` of the decision first"},
+    fail(Fix{"set `outputs` of the decision first"},
          "a decision without a first output spec has no mesh");
   }
   return sharding.outputs[0]->layout();

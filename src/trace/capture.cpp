@@ -56,7 +56,7 @@ const MeshLayout* mesh_of_inputs(const std::vector<DTensor>& inputs) {
   for (const DTensor& x : inputs) {
     if (x.distributed()) return x.spec()->layout();
   }
-  fail(ErrorKind::kValue, Fix{"place one of them on a mesh: distribute_tensor(x, mesh, ...)"},
+  fail(Fix{"place one of them on a mesh: distribute_tensor(x, mesh, ...)"},
        "capture: none of the {} inputs is on a mesh", inputs.size());
 }
 
@@ -138,7 +138,7 @@ CapturedProgram capture(const TensorProgram& program, const std::vector<DTensor>
   const std::vector<NamedTensor> names = captured.named(inputs);
   for (const auto& [input, dim] : dynamic) {
     if (input < names.size() && std::ranges::count(names[input].dynamic, dim) > 0) continue;
-    fail(ErrorKind::kValue, Fix{"count inputs and dims from 0"},
+    fail(Fix{"count inputs and dims from 0"},
          "capture: there is no dim {} of input {} that could be dynamic", dim, input);
   }
   std::vector<Guard> facts = facts_of_call(names);

@@ -72,8 +72,8 @@ Tensor tensor_from(const std::vector<Scalar>& values, const Dims& shape, DType d
   Device& device = *current_rank().device;
   if (device.shape_only()) return empty(device, shape, dtype);
   if (static_cast<std::int64_t>(values.size()) != product(shape)) {
-    fail(ErrorKind::kValue, Fix{"give one number per element"},
-         "a value of {} elements has {} numbers", product(shape), values.size());
+    fail(Fix{"give one number per element"}, "a value of {} elements has {} numbers",
+         product(shape), values.size());
   }
   const Tensor tensor = empty(device, shape, dtype);
   if (is_integral(dtype)) {

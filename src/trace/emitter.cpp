@@ -129,7 +129,7 @@ namespace {
 
 Argument argument_in(const HostObject& object) {
   if (const auto* argument = std::any_cast<Argument>(&object)) return *argument;
-  fail(ErrorKind::kValue, Fix{"give numbers, texts and lists"}, "an argument is not a constant");
+  fail(Fix{"give numbers, texts and lists"}, "an argument is not a constant");
 }
 
 Arguments made_all(const std::vector<FactoryEmitter::Factory>& factories) {
@@ -139,7 +139,7 @@ Arguments made_all(const std::vector<FactoryEmitter::Factory>& factories) {
 }
 
 [[noreturn]] void refuse_mesh(std::string_view why) {
-  fail(ErrorKind::kValue, Fix{"DeviceMesh(\"cpu\", [[0, 1], [2, 3]], [\"dp\", \"tp\"])"},
+  fail(Fix{"DeviceMesh(\"cpu\", [[0, 1], [2, 3]], [\"dp\", \"tp\"])"},
        "the expression of a mesh: {}", why);
 }
 
@@ -173,8 +173,8 @@ std::vector<std::string> names_in(const Argument& names) {
 HostObject made_mesh(Arena& arena, const Arguments& args) {
   if (args.size() != 3 || !args[0].is_string()) refuse_mesh("it takes device, ranks and names");
   if (args[0].string() != current_rank().device->type()) {
-    fail(ErrorKind::kValue, Fix{"make it on its own device"}, "a mesh of {} on a rank of {}",
-         args[0].string(), current_rank().device->type());
+    fail(Fix{"make it on its own device"}, "a mesh of {} on a rank of {}", args[0].string(),
+         current_rank().device->type());
   }
   MeshLayout::Init init;
   add_ranks(args[1], 0, init);
@@ -205,7 +205,7 @@ void FactoryEmitter::load(std::string_view name) {
   known.insert(known.end(), types_.begin(), types_.end());
   const auto found = std::ranges::find(known, name, &PlacementType::name);
   if (found == known.end()) {
-    fail(ErrorKind::kValue, Fix{"Shard, StridedShard, Replicate, Partial, DeviceMesh, group.WORLD"},
+    fail(Fix{"Shard, StridedShard, Replicate, Partial, DeviceMesh, group.WORLD"},
          "'{}' is not a name that objects are made with", name);
   }
   load(**found);
@@ -220,8 +220,7 @@ void FactoryEmitter::constant(const Argument& value) {
 }
 
 FactoryEmitter::Item FactoryEmitter::popped() {
-  if (stack_.empty())
-    fail(ErrorKind::kValue, Fix{"give the whole text"}, "the expression is empty");
+  if (stack_.empty()) fail(Fix{"give the whole text"}, "the expression is empty");
   Item item = std::move(stack_.back());
   stack_.pop_back();
   return item;
@@ -241,7 +240,7 @@ void FactoryEmitter::call(std::size_t arguments) {
         {.make = [arena = arena_, args] { return made_mesh(*arena, made_all(args)); }});
   }
   if (called.type == nullptr) {
-    fail(ErrorKind::kValue, Fix{"call a class"}, "what the expression calls is not a class");
+    fail(Fix{"call a class"}, "what the expression calls is not a class");
   }
   stack_.push_back(
       {.make = [type = called.type, args] { return made_placement(*type, made_all(args)); }});
@@ -251,8 +250,7 @@ void FactoryEmitter::method(std::string_view name, std::size_t arguments) {
   const std::vector<Factory> args = taken(arguments);
   const Item self = popped();
   if (name != "get_group" || arguments != 1) {
-    fail(ErrorKind::kValue, Fix{"get_group(\"tp\") of a mesh"}, "the method '{}' is not known",
-         name);
+    fail(Fix{"get_group(\"tp\") of a mesh"}, "the method '{}' is not known", name);
   }
   stack_.push_back({.make = [self = self.make, args] {
     const HostObject mesh = self();

@@ -8,7 +8,7 @@
 #include <complex>
 #include <limits>
 
-#include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -20,9 +20,8 @@ GraphFields::GraphFields(const GraphObject& object, std::size_t line, std::strin
 void GraphFields::refuse(std::string_view key, std::string_view what) const {
   std::string field = path_;
   if (!key.empty()) field += (field.empty() ? "" : ".") + std::string(key);
-  throw Error(ErrorKind::kValue, fmt::format("line {} of the graph: {} {}", line_,
-                                             field.empty() ? "the line" : "'" + field + "'", what))
-      .with("fix", kCaptureAgain);
+  fail(Fix{kCaptureAgain}, "line {} of the graph: {} {}", line_,
+       field.empty() ? "the line" : "'" + field + "'", what);
 }
 
 const GraphObject* GraphFields::find(const char* key) {

@@ -27,8 +27,8 @@ std::vector<ProgramGraph> read_graphs(std::string_view text) {
       if (one.empty()) continue;
       GraphObject object = GraphObject::parse(one, nullptr, false);
       if (!object.is_discarded()) return GraphLine{std::move(object), number};
-      fail(ErrorKind::kValue, Fix{kCaptureAgain},
-           "line {} of the graph is not JSON: it is damaged or cut off", number);
+      fail(Fix{kCaptureAgain}, "line {} of the graph is not JSON: it is damaged or cut off",
+           number);
     }
     return std::nullopt;
   });

@@ -72,7 +72,7 @@ GraphMesh GraphMeshes::described(const MeshLayout* layout) const {
 
 const MeshLayout* GraphMeshes::layout(std::int32_t number) {
   if (number < 0 || static_cast<std::size_t>(number) >= meshes_->size()) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the graph has no mesh {}", number);
+    fail(Fix{kCaptureProgram}, "the graph has no mesh {}", number);
   }
   if (layouts_.size() < meshes_->size()) layouts_.resize(meshes_->size());
   const auto index = static_cast<std::size_t>(number);
@@ -102,7 +102,7 @@ ValueType GraphMeshes::type_of(const DTensorSpec& spec) {
 const DTensorSpec* GraphMeshes::spec_of(const ValueType& type) {
   const MeshLayout* mesh = layout(type.mesh);
   if (type.placements.size() != mesh->ndim()) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a value has {} placements on a mesh of {} dims",
+    fail(Fix{kCaptureProgram}, "a value has {} placements on a mesh of {} dims",
          type.placements.size(), mesh->ndim());
   }
   return mesh->arena().spec(mesh, type.placements, type.order,

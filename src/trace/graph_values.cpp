@@ -34,8 +34,7 @@ GraphValues::GraphValues(const ProgramGraph& graph)
 const DTensor& GraphValues::given(ValueRef value) const {
   const DTensor& x = (*this)[value];
   if (!x.defined()) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "no node before this one gives value {}",
-         value.id);
+    fail(Fix{kCaptureProgram}, "no node before this one gives value {}", value.id);
   }
   return x;
 }
@@ -49,8 +48,7 @@ void GraphValues::let_go(std::size_t node) {
 
 std::size_t GraphValues::index(ValueRef value) const {
   if (value.id < 0 || value.id >= graph_.values) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the graph has {} values, and no value {}",
-         graph_.values, value.id);
+    fail(Fix{kCaptureProgram}, "the graph has {} values, and no value {}", graph_.values, value.id);
   }
   return static_cast<std::size_t>(value.id);
 }

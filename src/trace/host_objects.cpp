@@ -19,7 +19,7 @@ namespace {
 const Argument& given(const Arguments& args, std::size_t place, std::string_view name,
                       const PlacementType& type) {
   if (place < args.size() && !args[place].is_none()) return args[place];
-  fail(ErrorKind::kValue, Fix{fmt::format("give {}: Shard(0), StridedShard(0, 2)", name)},
+  fail(Fix{fmt::format("give {}: Shard(0), StridedShard(0, 2)", name)},
        "{}: argument '{}' is missing", type.name, name);
 }
 
@@ -27,14 +27,14 @@ std::int64_t whole_number(const Argument& value, std::string_view name, const Pl
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const bool whole = value.is_scalar() && value.scalar().is_integral();
   if (whole && value.to_int() >= -kMost && value.to_int() <= kMost) return value.to_int();
-  fail(ErrorKind::kValue, Fix{"give a whole number of 32 bits"}, "{}: argument '{}' is {}",
-       type.name, name, value.text());
+  fail(Fix{"give a whole number of 32 bits"}, "{}: argument '{}' is {}", type.name, name,
+       value.text());
 }
 
 ReduceOp reduction_named(const Argument& name) {
   const auto op = name.is_string() ? parse_reduce_op(name.string()) : std::nullopt;
   if (op) return *op;
-  fail(ErrorKind::kValue, Fix{"Partial(\"sum\")"}, "{} is not a reduction", name.text());
+  fail(Fix{"Partial(\"sum\")"}, "{} is not a reduction", name.text());
 }
 
 std::int64_t given_number(const PlacementObject& self, const Arguments& args, std::size_t place,
@@ -86,8 +86,7 @@ Argument set_field(PlacementObject& self, const Arguments& args) {
   const Argument& value = given(args, 1, "value", *self.type);
   const PlacementField* field = name.is_string() ? find_placement_field(name.string()) : nullptr;
   if (field == nullptr) {
-    fail(ErrorKind::kValue, Fix{"dim, split_factor or reduce_op"}, "{} has no field {}",
-         self.type->name, name.text());
+    fail(Fix{"dim, split_factor or reduce_op"}, "{} has no field {}", self.type->name, name.text());
   }
   field->set(self, value);
   return {};

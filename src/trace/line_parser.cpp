@@ -7,7 +7,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -31,10 +31,8 @@ void LineParser::refuse_at(std::size_t at, std::string_view what) const {
   const std::string field = field_.empty() ? "" : "'" + field_ + "': ";
   const std::size_t end = std::min(text_.find_first_of(" ,()[]{}", at + 1), at + 24);
   const std::string_view found = at < text_.size() ? text_.substr(at, end - at) : "";
-  throw Error(ErrorKind::kValue,
-              fmt::format("line {} of the graph, column {}: {}{} {}", number_, at + 1, field,
-                          found.empty() ? "the line ends," : shown(found) + ":", what))
-      .with("fix", kCaptureAgain);
+  fail(Fix{kCaptureAgain}, "line {} of the graph, column {}: {}{} {}", number_, at + 1, field,
+       found.empty() ? "the line ends," : shown(found) + ":", what);
 }
 
 char LineParser::peek() {

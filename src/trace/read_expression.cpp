@@ -25,7 +25,7 @@ class ExpressionReader {
 
  private:
   [[noreturn]] void refuse(std::string_view expected) const {
-    fail(ErrorKind::kValue, Fix{"give a text that a graph has, such as Shard(0)"},
+    fail(Fix{"give a text that a graph has, such as Shard(0)"},
          "\"{}\" is not an expression of an object: {} is expected at byte {}", text_, expected,
          at_);
   }

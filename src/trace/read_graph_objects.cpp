@@ -462,8 +462,7 @@ class Reader {
 
   std::vector<ProgramGraph> end() {
     if (graphs_.empty()) {
-      fail(ErrorKind::kValue, Fix{kCaptureAgain},
-           "the file is empty: a graph begins with its program");
+      fail(Fix{kCaptureAgain}, "the file is empty: a graph begins with its program");
     }
     end_graph(last_ + 1);
     return std::move(graphs_);
@@ -474,12 +473,12 @@ class Reader {
   void end_graph(std::size_t line) const {
     if (known_.given_numbers < known_.numbers) {
       fail(
-          ErrorKind::kValue, Fix{kCaptureAgain},
+          Fix{kCaptureAgain},
           "line {} of the graph: 'n_numbers' is {}, and the nodes before it give {}: it is cut off",
           line, known_.numbers, known_.given_numbers);
     }
     if (known_.given >= known_.values) return;
-    fail(ErrorKind::kValue, Fix{kCaptureAgain},
+    fail(Fix{kCaptureAgain},
          "line {} of the graph: 'n_values' is {}, and the nodes before it give {}: it is cut off",
          line, known_.values, known_.given);
   }

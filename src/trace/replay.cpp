@@ -115,8 +115,7 @@ class Player final : public ReplayState {
     const bool called =
         next_ < graph_.nodes.size() && graph_.nodes[next_].kind == NodeKind::kHookCall;
     if (!called || graph_.nodes[i].error) return;
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} was called here, and is not now",
-         graph_.nodes[next_].hook);
+    fail(Fix{kCaptureProgram}, "hook {} was called here, and is not now", graph_.nodes[next_].hook);
   }
 
   // The nodes behind the backward that runs, up to the result of the hook.
@@ -125,8 +124,7 @@ class Player final : public ReplayState {
     const bool here = begin < graph_.nodes.size() &&
                       graph_.nodes[begin].kind == NodeKind::kHookCall &&
                       graph_.nodes[begin].hook == hook;
-    if (!here)
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called, and was not here", hook);
+    if (!here) fail(Fix{kCaptureProgram}, "hook {} is called, and was not here", hook);
     const GraphNode& call = graph_.nodes[begin];
     for (std::size_t i = 0; i < std::min(gradients.size(), call.results.size()); ++i) {
       const GraphResult& expected = call.results[i];
@@ -148,8 +146,8 @@ class Player final : public ReplayState {
   GradientsHook hook_of(std::int32_t hook) {
     return [self = self_, hook](const std::vector<DTensor>& gradients) {
       if (*self != nullptr) return (*self)->play_hook(hook, gradients);
-      fail(ErrorKind::kValue, Fix{"let the graph run its backward itself"},
-           "hook {} belongs to a graph that is over", hook);
+      fail(Fix{"let the graph run its backward itself"}, "hook {} belongs to a graph that is over",
+           hook);
     };
   }
 
@@ -174,7 +172,7 @@ class Player final : public ReplayState {
       const auto* list = i < node.args.size()
                              ? std::get_if<std::vector<GraphArgument>>(&node.args[i].value)
                              : nullptr;
-      if (list == nullptr) fail(ErrorKind::kValue, Fix{kCaptureProgram}, "it takes four lists");
+      if (list == nullptr) fail(Fix{kCaptureProgram}, "it takes four lists");
       lists[i] = tensors_of(*list);
     }
     const auto& [arguments, results, saved, constant] = lists;
@@ -216,8 +214,8 @@ class Player final : public ReplayState {
                  fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
       if (error.kind() != ErrorKind::kInternal || node.error) throw;
       // A program cannot make such a call, but a file can.
-      fail(ErrorKind::kValue, Fix{kCaptureProgram},
-           "node {} does not fit the values that it takes: {}", number, error.summary());
+      fail(Fix{kCaptureProgram}, "node {} does not fit the values that it takes: {}", number,
+           error.summary());
     }
     // Without data, a call that others never enter is found only when all classes have run.
     if (!node.error || current_rank().device->shape_only()) return;
@@ -255,14 +253,14 @@ class Player final : public ReplayState {
       const bool tensor = result.is_tensor() && result.tensor().defined();
       if ((expected.value.id >= 0) != tensor) {
         if (node.error) return;
-        fail(ErrorKind::kValue, Fix{kCaptureProgram}, "result {} is {}", next - 1,
+        fail(Fix{kCaptureProgram}, "result {} is {}", next - 1,
              tensor ? "a tensor, and was none" : "no tensor, and was one");
       }
       if (tensor) values_[expected.value] = result.tensor();
     };
     for_each_result(results, take_one);
     if (next < node.results.size() && !node.error) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the call gives {} results, and gave {}", next,
+      fail(Fix{kCaptureProgram}, "the call gives {} results, and gave {}", next,
            node.results.size());
     }
   }
@@ -294,7 +292,7 @@ class Player final : public ReplayState {
 
   DTensor next_input() {
     if (next_input_ >= inputs_.size()) {
-      fail(ErrorKind::kValue, Fix{"give one value for each input node"},
+      fail(Fix{"give one value for each input node"},
            "the graph has more inputs than the {} that are given", inputs_.size());
     }
     return inputs_[next_input_++];
@@ -324,8 +322,7 @@ class Player final : public ReplayState {
     const std::vector<Scalar>& then = data_on(graph_, node, rank_);
     for (std::size_t i = 0; i < std::max(now.size(), then.size()); ++i) {
       if (i < now.size() && i < then.size() && same_number(now[i], then[i])) continue;
-      fail(ErrorKind::kValue,
-           Fix{"the rest of the graph may rest on it: capture the program on these inputs"},
+      fail(Fix{"the rest of the graph may rest on it: capture the program on these inputs"},
            "the program read {} here, which is {} now",
            i < then.size() ? then[i].text() : "nothing",
            i < now.size() ? now[i].text() : "nothing");
@@ -334,11 +331,11 @@ class Player final : public ReplayState {
 
   std::int64_t number_at(const GraphNode& node, std::size_t position) const {
     if (position >= node.args.size()) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be a number", position);
+      fail(Fix{kCaptureProgram}, "argument {} must be a number", position);
     }
     const Argument number = taken(node.args[position]);
     if (number.is_scalar() && number.scalar().is_integral()) return number.scalar().to_int();
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be an integer", position);
+    fail(Fix{kCaptureProgram}, "argument {} must be an integer", position);
   }
 
   std::int64_t number_of(const GraphNode& node) const {
@@ -348,19 +345,17 @@ class Player final : public ReplayState {
       if (dim >= 0 && static_cast<std::size_t>(dim) < shape.size()) {
         return shape[static_cast<std::size_t>(dim)];
       }
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a tensor of {} dims has no dim {}",
-           shape.size(), dim);
+      fail(Fix{kCaptureProgram}, "a tensor of {} dims has no dim {}", shape.size(), dim);
     }
     const auto result = size_arithmetic(node.name, number_at(node, 0), number_at(node, 1));
     if (result) return *result;
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} has no value here",
+    fail(Fix{kCaptureProgram}, "{} has no value here",
          number_text(graph_, {NumberRef{node.number}}));
   }
 
   void check_sizes(const GraphNode& node) const {
     const auto holds = size_comparison(node.name, number_at(node, 0), number_at(node, 1));
-    if (!holds)
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a comparison", node.name);
+    if (!holds) fail(Fix{kCaptureProgram}, "'{}' is not a comparison", node.name);
     if (*holds == node.required) return;
     Error error(ErrorKind::kValue,
                 fmt::format("the graph does not fit: {} {} {} is {}, and was {}",
@@ -424,15 +419,14 @@ class Player final : public ReplayState {
       default:
         fail(ErrorKind::kInternal, "{} is not a call", kind_name(node.kind));
     }
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called outside of a backward",
-         node.hook);
+    fail(Fix{kCaptureProgram}, "hook {} is called outside of a backward", node.hook);
   }
 
   Results call_row(ProgramCalls& calls, const GraphNode& node) {
     const OpRow& row = calls.find(node.name);
     if (node.args.size() != row.op.arguments.size()) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} has {} arguments, not {}", node.name,
-           row.op.arguments.size(), node.args.size());
+      fail(Fix{kCaptureProgram}, "{} has {} arguments, not {}", node.name, row.op.arguments.size(),
+           node.args.size());
     }
     Arguments args;
     for (const GraphArgument& argument : node.args) args.push_back(taken(argument));
@@ -468,8 +462,7 @@ class Player final : public ReplayState {
     if (node.planner) {
       options.planner = parse_planner(*node.planner);
       if (!options.planner) {
-        fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is not a planner",
-             *node.planner);
+        fail(Fix{"greedy, graph or bytes"}, "'{}' is not a planner", *node.planner);
       }
     }
     return calls.perform(RedistributeEvent{
@@ -491,7 +484,7 @@ class Player final : public ReplayState {
   Results collect_into(ProgramCalls& calls, const GraphNode& node) {
     std::array<std::vector<DTensor>, 2> sides;
     if (node.args.size() != sides.size())
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} into tensors takes two lists", node.name);
+      fail(Fix{kCaptureProgram}, "{} into tensors takes two lists", node.name);
     for (std::size_t i = 0; i < sides.size(); ++i) {
       const Argument side = taken(node.args[i]);
       for (const Argument& x : side.list()) sides[i].push_back(x.tensor());
@@ -520,7 +513,7 @@ class Player final : public ReplayState {
     CollectiveWork* work = number < works_.size() ? works_[number].get() : nullptr;
     if (work == nullptr && options_.recorded) return {};
     if (work == nullptr) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a wait for what never began");
+      fail(Fix{kCaptureProgram}, "a wait for what never began");
     }
     return calls.perform(WaitEvent{work});
   }
@@ -530,7 +523,7 @@ class Player final : public ReplayState {
       const auto kind = static_cast<CollectiveKind>(i);
       if (to_string(kind) == name) return kind;
     }
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a collective", name);
+    fail(Fix{kCaptureProgram}, "'{}' is not a collective", name);
   }
 
   ProcessGroup& group_of(const GraphGroup& group) {
@@ -538,8 +531,7 @@ class Player final : public ReplayState {
     const MeshLayout* layout = meshes_.layout(group.mesh);
     for (const std::int64_t dim : group.dims) {
       if (dim >= 0 && dim < static_cast<std::int64_t>(layout->ndim())) continue;
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a group along mesh dim {} of {}", dim,
-           layout->ndim());
+      fail(Fix{kCaptureProgram}, "a group along mesh dim {} of {}", dim, layout->ndim());
     }
     const DeviceMesh& mesh = device_mesh(layout);
     if (group.dims.size() == 1) return mesh.group(static_cast<std::size_t>(group.dims[0]));
@@ -549,8 +541,7 @@ class Player final : public ReplayState {
 
   Results backward_again(ProgramCalls& calls, const GraphNode& node) {
     if (const auto hooks = break_at(node)) throw error_of(*hooks);
-    if (node.args.size() < 2)
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "backward takes loss and seed");
+    if (node.args.size() < 2) fail(Fix{kCaptureProgram}, "backward takes loss and seed");
     std::vector<DTensor> inputs;
     for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(taken(node, i));
     const DTensor seed =
@@ -566,8 +557,7 @@ class Player final : public ReplayState {
   }
 
   static const ValueType& target_type(const GraphNode& node) {
-    if (!node.target)
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the node does not say what it makes");
+    if (!node.target) fail(Fix{kCaptureProgram}, "the node does not say what it makes");
     return *node.target;
   }
 
@@ -576,8 +566,7 @@ class Player final : public ReplayState {
     const DTensorSpec* wanted = target(node);
     const DTensor& x = taken(node, 0);
     if (wanted->shape() == x.shape() && wanted->dtype() == x.dtype()) return wanted;
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} cannot become {}", type_string(x),
-         type_string(*wanted));
+    fail(Fix{kCaptureProgram}, "{} cannot become {}", type_string(x), type_string(*wanted));
   }
 
   const DTensorSpec* target(const GraphNode& node) {
@@ -628,7 +617,7 @@ class Player final : public ReplayState {
     const ValueRef* value =
         position < node.args.size() ? std::get_if<ValueRef>(&node.args[position].value) : nullptr;
     if (value == nullptr) {
-      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be a value", position);
+      fail(Fix{kCaptureProgram}, "argument {} must be a value", position);
     }
     return values_.given(*value);
   }
@@ -689,7 +678,7 @@ const std::vector<Scalar>& data_on(const ProgramGraph& graph, const GraphNode& n
   const auto place =
       graph.ranks.empty() ? rank : std::ranges::find(graph.ranks, rank) - graph.ranks.begin();
   if (place < 0 || static_cast<std::size_t>(place) >= node.data.size()) {
-    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the graph has no elements for rank {}", rank);
+    fail(Fix{kCaptureProgram}, "the graph has no elements for rank {}", rank);
   }
   return node.data[static_cast<std::size_t>(place)];
 }

@@ -77,7 +77,7 @@ constexpr TracedMember kWorld[] = {
 TracedValue mesh_of_tensor(Tracing& tracing, const TracedValue& self, const Arguments&) {
   const DTensor& x = TracedObject::tensor(self);
   if (!x.distributed()) {
-    fail(ErrorKind::kValue, Fix{"ask a distributed tensor"}, "a plain tensor has no mesh");
+    fail(Fix{"ask a distributed tensor"}, "a plain tensor has no mesh");
   }
   return tracing.wrap(x.spec()->layout(), source_of(self, "mesh"));
 }
@@ -164,8 +164,8 @@ constexpr TracedMember kGroup[] = {
 TracedValue setup(Tracing& tracing, const TracedValue& self, std::string_view method,
                   const TracedCall& call) {
   if (call.positional.size() != 1 || !call.keywords.empty()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("hook.{}(tensor)", method)},
-         "{} takes one argument, not {}", method, call.positional.size() + call.keywords.size());
+    fail(Fix{fmt::format("hook.{}(tensor)", method)}, "{} takes one argument, not {}", method,
+         call.positional.size() + call.keywords.size());
   }
   return setup_hook(tracing, TracedObject::hook(self), method, call.positional[0]);
 }
@@ -216,17 +216,16 @@ Arguments bound_constants(std::string_view member, std::array<std::string_view, 
   const auto count = static_cast<std::size_t>(
       std::ranges::count_if(parameters, [](std::string_view name) { return !name.empty(); }));
   if (call.positional.size() > count) {
-    fail(ErrorKind::kValue, Fix{"give fewer"},
-         "{}: there are {} arguments, at most {} are possible", member, call.positional.size(),
-         count);
+    fail(Fix{"give fewer"}, "{}: there are {} arguments, at most {} are possible", member,
+         call.positional.size(), count);
   }
   for (const TracedValue& value : call.positional) args.push_back(value.as_argument());
   for (const auto& [name, value] : call.keywords) {
     const auto found = std::ranges::find(parameters, std::string_view(name));
     const auto place = static_cast<std::size_t>(found - parameters.begin());
     if (found == parameters.end() || place < call.positional.size()) {
-      fail(ErrorKind::kValue, Fix{fmt::format("give {} once", parameters[0])},
-           "{}: unknown or repeated argument '{}'", member, name);
+      fail(Fix{fmt::format("give {} once", parameters[0])}, "{}: unknown or repeated argument '{}'",
+           member, name);
     }
     if (args.size() <= place) args.resize(place + 1);
     args[place] = value.as_argument();

@@ -1,7 +1,6 @@
 // Assertions of a program about its own values. The comparison of two values up to rounding is
 // decided when both are known in f64, after the run (sim/verify).
 #include "base/fix.h"
-#include "mesh/type_string.h"
 #include "sim/language/run/interpreter.h"
 
 namespace shardlab {
@@ -27,7 +26,7 @@ void assert_pair(Interpreter& in, const Value& a, const Value& b) {
   }
   const bool numbers = (a.is_tensor() || a.is_number()) && (b.is_tensor() || b.is_number());
   if (!numbers) {
-    fail(ErrorKind::kValue, Fix{"compare values of other kinds with assert a == b"},
+    fail(Fix{"compare values of other kinds with assert a == b"},
          "assert_close takes tensors, numbers and lists of them, not {} and {}", a_kind(a),
          a_kind(b));
   }

@@ -8,7 +8,6 @@
 #include "api/tensor_ops.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
-#include "mesh/type_string.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
@@ -85,8 +84,7 @@ Value run_funcol_reduce_scatter(Interpreter& in, const Value*, CallValues call) 
   ProcessGroup& group = group_of(in, given["group"]);
   const std::int64_t size = x.shape()[static_cast<std::size_t>(dim)];
   if (size % group.size() != 0) {
-    fail(ErrorKind::kValue,
-         Fix{"pad it, or call reduce_scatter(t, \"sum\", dim), which cuts it unevenly"},
+    fail(Fix{"pad it, or call reduce_scatter(t, \"sum\", dim), which cuts it unevenly"},
          "funcol.reduce_scatter_tensor on group {}: dim {} of {} is no multiple of its {} ranks",
          group.name(), dim, type_string(x), group.size());
   }

@@ -1,6 +1,5 @@
 // Methods of lists, dicts and strings.
 #include <algorithm>
-#include <functional>
 
 #include "base/fix.h"
 #include "sim/language/run/augmented.h"
@@ -14,8 +13,7 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse_self(const Value* self, std::string_view method, std::string_view owner) {
-  fail(ErrorKind::kValue, Fix{fmt::format("use it on {}", owner)}, "{} has no '{}'", a_kind(*self),
-       method);
+  fail(Fix{fmt::format("use it on {}", owner)}, "{} has no '{}'", a_kind(*self), method);
 }
 
 Values& list_of(const Value* self, std::string_view method) {
@@ -141,7 +139,7 @@ Value run_join(Interpreter& in, const Value* self, CallValues call) {
   bool first = true;
   for (const Value& item : in.iterate(given["items"])) {
     if (!item.is<std::string>()) {
-      fail(ErrorKind::kValue, Fix{"convert the items first: [str(x) for x in items]"},
+      fail(Fix{"convert the items first: [str(x) for x in items]"},
            "join: an item is {}, not a str", a_kind(item));
     }
     out += (std::exchange(first, false) ? "" : separator) + item.as<std::string>();

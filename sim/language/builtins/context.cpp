@@ -2,7 +2,6 @@
 // and counting of collectives. Each keeps the former state, once per entry.
 #include "api/debug_mode.h"
 #include "autograd/grad_mode.h"
-#include "base/fix.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/object.h"
 

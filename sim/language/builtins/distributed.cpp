@@ -3,7 +3,6 @@
 
 #include <functional>
 
-#include "api/distribute.h"
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
@@ -117,9 +116,8 @@ Value run_distribute_tensor(Interpreter& in, const Value*, CallValues call) {
 
 DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   if (tensor.distributed()) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("from_local: {} is distributed already", type_string(tensor)))
-        .with("fix", "use x.redistribute(...)");
+    fail(ErrorKind::kRuntime, Fix{"use x.redistribute(...)"},
+         "from_local: {} is distributed already", type_string(tensor));
   }
   const MeshLayout* layout = construct_mesh(layout_of(in, given["mesh"]));
   if (type_given(given)) given.refuse("placements", "a list of placements", "[R, S(0)]");
@@ -177,9 +175,8 @@ const MeshLayout* take_mesh(CallValues& call) {
 std::optional<PlannerKind> planner_of(const Parameters& given) {
   if (!given.has("planner")) return std::nullopt;
   if (const auto planner = parse_planner(given.text("planner"))) return planner;
-  throw Error(ErrorKind::kValue,
-              fmt::format("redistribute: no planner is called '{}'", given.text("planner")))
-      .with("fix", "greedy, graph or bytes");
+  fail(Fix{"greedy, graph or bytes"}, "redistribute: no planner is called '{}'",
+       given.text("planner"));
 }
 
 // In reference precision nothing is rounded on its way either.
@@ -210,8 +207,9 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor, const Mesh
     return redistribute(tensor, written_type(given), options, dtypes);
   }
   if (!given.has("placements") && given.others().empty()) {
-    throw Error(ErrorKind::kRuntime, "redistribute: no placement is given")
-        .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)", layout->names()[0]));
+    fail(ErrorKind::kRuntime,
+         Fix{fmt::format("name a mesh dim: x.redistribute({}=R)", layout->names()[0])},
+         "redistribute: no placement is given");
   }
   const DTensorSpec* base = text ? spec_of(written_type(given), layout, source.meta()) : &source;
   const Placements placements =
@@ -293,9 +291,8 @@ void check_differentiated(const DTensor& input, std::size_t index) {
 }
 
 [[noreturn]] void refuse_unused(std::size_t index) {
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("grad: the result does not depend on input {}", index))
-      .with("fix", "leave it out, or get None for it with allow_unused=True");
+  fail(ErrorKind::kRuntime, Fix{"leave it out, or get None for it with allow_unused=True"},
+       "grad: the result does not depend on input {}", index);
 }
 
 Value run_grad(Interpreter& in, const Value*, CallValues call) {
@@ -323,8 +320,7 @@ Value run_grad(Interpreter& in, const Value*, CallValues call) {
 void check_count(const Placements& placements, const MeshLayout& layout,
                  std::string_view function) {
   if (placements.size() == layout.ndim()) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
+  fail(Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
        "{}: the number of placements is {}, and the mesh {} has {} dims", function,
        placements.size(), layout.text(), layout.ndim());
 }

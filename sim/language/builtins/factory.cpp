@@ -5,7 +5,6 @@
 #include "api/mesh.h"
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "comm/device_mesh.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
@@ -42,7 +41,7 @@ struct Placing {
 Generator drawn_from(std::string_view op, const Value& value) {
   if (value.is_none()) return nullptr;
   if (const GeneratorObject* generator = generator_of(value)) return generator->state();
-  fail(ErrorKind::kValue, Fix{"make one: g = torch.Generator().manual_seed(7)"},
+  fail(Fix{"make one: g = torch.Generator().manual_seed(7)"},
        "{}: argument 'generator' is {}, not a generator", op, a_kind(value));
 }
 
@@ -128,15 +127,13 @@ constexpr char kRandn[] = "randn";
 constexpr char kZeros[] = "zeros";
 
 [[noreturn]] void refuse_rows() {
-  fail(ErrorKind::kValue, Fix{"give all rows the same number of items"},
-       "tensor: the rows have different lengths");
+  fail(Fix{"give all rows the same number of items"}, "tensor: the rows have different lengths");
 }
 
 void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Value>& out) {
   if (!value.is_sequence()) {
     if (!value.is_number()) {
-      fail(ErrorKind::kValue,
-           Fix{value.is_tensor() ? "use stack for tensors: torch.stack([x, y])"
+      fail(Fix{value.is_tensor() ? "use stack for tensors: torch.stack([x, y])"
                                  : "write numbers: tensor([[1., 2.], [3., 4.]])"},
            "tensor: an item is {}, not a number", a_kind(value));
     }

@@ -3,8 +3,6 @@
 // end, never the context or the functions themselves.
 #include "autograd/custom_function.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
@@ -53,14 +51,13 @@ std::vector<DTensor> given_tensors(std::string_view function, const CallValues& 
   std::vector<DTensor> tensors;
   for (const Value& value : call.positional) {
     if (!value.is_tensor() && !value.is_none()) {
-      fail(ErrorKind::kValue, Fix{"keep other things as attributes: ctx.scale = scale"},
-           "ctx.{}: {} is no tensor", function, a_kind(value));
+      fail(Fix{"keep other things as attributes: ctx.scale = scale"}, "ctx.{}: {} is no tensor",
+           function, a_kind(value));
     }
     tensors.push_back(tensor_or_none(value));
   }
   if (!call.keywords.empty()) {
-    fail(ErrorKind::kValue, Fix{kTakesTensors}, "ctx.{} has no argument '{}'", function,
-         call.keywords.front().first);
+    fail(Fix{kTakesTensors}, "ctx.{} has no argument '{}'", function, call.keywords.front().first);
   }
   return tensors;
 }
@@ -127,7 +124,7 @@ struct FunctionCall {
         return next < parameters.size() && keyword.first == parameters[next].name;
       });
       if (found == call.keywords.end()) {
-        fail(ErrorKind::kValue, Fix{"name arguments of forward, without leaving one out between"},
+        fail(Fix{"name arguments of forward, without leaving one out between"},
              "{}.apply: '{}' is not the next argument of forward", name,
              call.keywords.front().first);
       }
@@ -206,7 +203,7 @@ Value run_apply(Interpreter& in, const Value* self, CallValues values) {
 }  // namespace
 
 Value FunctionClass::call(Interpreter&, CallValues) {
-  fail(ErrorKind::kValue, Fix{fmt::format("call {}.apply(x, ...)", name_)},
+  fail(Fix{fmt::format("call {}.apply(x, ...)", name_)},
        "{} has no instances, as it is a torch.autograd.Function", name_);
 }
 

@@ -9,8 +9,6 @@
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
-#include "sim/language/values/global_names.h"
-#include "sim/language/values/rank_value.h"
 
 namespace shardlab {
 
@@ -108,8 +106,8 @@ Value run_not_in_group(Interpreter&, const Value*, CallValues call) {
 
 void check_inside(const Interpreter& in, const GroupValue& group, std::string_view function) {
   if (!group.outside) return;
-  fail(ErrorKind::kValue, Fix{"ask on the ranks of the group only"}, "{}: rank {} is not in {}",
-       function, in.setup().rank, group_text(in, group));
+  fail(Fix{"ask on the ranks of the group only"}, "{}: rank {} is not in {}", function,
+       in.setup().rank, group_text(in, group));
 }
 
 Value run_ranks(Interpreter& in, const Value*, CallValues call) {
@@ -174,8 +172,7 @@ Value run_translated(Interpreter& in, const Value*, CallValues call) {
   };
   const Value own = answer(in.setup().rank);
   if (own.as<std::int64_t>() != kNobody) return by_rank(in, answer);
-  fail(ErrorKind::kValue,
-       Fix{kGlobal ? "name a place in the group, counted from 0" : "name a rank of the group"},
+  fail(Fix{kGlobal ? "name a place in the group, counted from 0" : "name a rank of the group"},
        "{}: {} {} is not in {}", kName, kWhat, asked, group_text(in, group));
 }
 

@@ -1,10 +1,8 @@
 // Hooks of backward: on a tensor, and on a def as on PyTorch's modules. The tape holds variables
 // that the program empties at its end, never the functions themselves.
-#include <fmt/format.h>
 
 #include <algorithm>
 
-#include "autograd/grad_mode.h"
 #include "autograd/hooks.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
@@ -163,8 +161,8 @@ void enter_hooked(const std::shared_ptr<HookedCall>& hooked, CallValues& call) {
 Value leave_hooked(const std::shared_ptr<HookedCall>& hooked, const FunctionValue& function,
                    const Value& result) {
   if (!result.is_tensor() && !result.is<TupleValue>()) {
-    fail(ErrorKind::kValue, Fix{"return a tensor or a tuple of tensors"},
-         "{} has backward hooks and returns {}", function.function->name, a_kind(result));
+    fail(Fix{"return a tensor or a tuple of tensors"}, "{} has backward hooks and returns {}",
+         function.function->name, a_kind(result));
   }
   Values items = result.is_tensor() ? Values{result} : Values(items_of(result));
   std::vector<DTensor> tensors;

@@ -53,8 +53,7 @@ Value run_type(Interpreter& in, const Value*, CallValues call) {
   const std::string_view kind = kind_name(value);
   const Builtin* made_by = find_builtin(python_builtins(), kind);
   if (made_by != nullptr) return BuiltinValue{made_by, nullptr};
-  fail(ErrorKind::kValue, Fix{"ask with isinstance(x, Shard)"}, "type: the argument is {}",
-       a_kind(value));
+  fail(Fix{"ask with isinstance(x, Shard)"}, "type: the argument is {}", a_kind(value));
 }
 
 Value run_set(Interpreter& in, const Value*, CallValues call) {
@@ -87,7 +86,7 @@ class Partial final : public Callable {
 
 Value run_partial(Interpreter&, const Value*, CallValues call) {
   if (call.positional.empty()) {
-    fail(ErrorKind::kValue, Fix{"call it as partial(f, x)"}, "partial: the function is missing");
+    fail(Fix{"call it as partial(f, x)"}, "partial: the function is missing");
   }
   Value function = call.positional.front();
   call.positional.erase(call.positional.begin());

@@ -24,14 +24,14 @@ struct Name {
 double real_of(Interpreter& in, std::string_view function, Value value) {
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
   if (value.is_number()) return to_double(number_of(value));
-  fail(ErrorKind::kValue, Fix{"pass a number, or a tensor of 1 element"},
-       "math.{}: the argument is {}, not a number", function, a_kind(value));
+  fail(Fix{"pass a number, or a tensor of 1 element"}, "math.{}: the argument is {}, not a number",
+       function, a_kind(value));
 }
 
 std::vector<double> reals_of(Interpreter& in, std::string_view function, const CallValues& call,
                              std::size_t count) {
   if (call.positional.size() != count || !call.keywords.empty()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give {} without names", count)},
+    fail(Fix{fmt::format("give {} without names", count)},
          "math.{}: the number of arguments is not {}", function, count);
   }
   std::vector<double> reals;
@@ -42,8 +42,8 @@ std::vector<double> reals_of(Interpreter& in, std::string_view function, const C
 // Python raises an error for a mathematical result that is no finite number.
 double checked(std::string_view function, double x, double result) {
   if (std::isfinite(result) || !std::isfinite(x)) return result;
-  fail(ErrorKind::kValue, Fix{"look at the argument first"},
-       "math.{}: the result for {} is no finite number", function, x);
+  fail(Fix{"look at the argument first"}, "math.{}: the result for {} is no finite number",
+       function, x);
 }
 
 template <Name kName, double (*kFunction)(double)>

@@ -3,8 +3,6 @@
 #include "api/parallel.h"
 
 #include "api/mesh.h"
-#include "base/rank_context.h"
-#include "comm/device_mesh.h"
 #include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"

@@ -46,7 +46,7 @@ Value make_norm_partial(Interpreter&, const Value*, CallValues call) {
 }
 
 Value make_placement(Interpreter&, const Value*, CallValues) {
-  fail(ErrorKind::kValue, Fix{"call one of its types: Shard(0), Replicate(), Partial(\"sum\")"},
+  fail(Fix{"call one of its types: Shard(0), Replicate(), Partial(\"sum\")"},
        "Placement is every type of placement and makes none");
 }
 
@@ -61,8 +61,7 @@ Value run_field(Interpreter&, const Value* self, CallValues) {
   const Placement& of = placement(self);
   const PlacementField& field = *find_placement_field(kName);
   if (field.has(of)) return value_of(field.get(of));
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("{} have one; ask p.is_shard() or p.is_partial() first", field.owners)},
+  fail(Fix{fmt::format("{} have one; ask p.is_shard() or p.is_partial() first", field.owners)},
        "the placement {} has no '{}'", to_string(of), field.name);
 }
 

@@ -24,8 +24,8 @@ namespace {
 
 std::int64_t whole(const Value& value, std::string_view function) {
   if (value.is_integer()) return std::get<0>(number_of(value));
-  fail(ErrorKind::kValue, Fix{"convert it first: int(x)"}, "{}: an argument is {}, not an int",
-       function, a_kind(value));
+  fail(Fix{"convert it first: int(x)"}, "{}: an argument is {}, not an int", function,
+       a_kind(value));
 }
 
 // `usage` is how the function is called: "range(start, stop, step)".
@@ -35,15 +35,15 @@ void check_count(const CallValues& call, std::string_view usage, std::size_t few
   const std::string_view function = usage.substr(0, usage.find('('));
   const auto fix = [&] { return Fix{fmt::format("call it as {}", usage)}; };
   if (!call.keywords.empty()) {
-    fail(ErrorKind::kValue, fix(), "{}: unknown argument '{}'", function, call.keywords[0].first);
+    fail(fix(), "{}: unknown argument '{}'", function, call.keywords[0].first);
   }
   if (count >= fewest && count <= most) return;
-  fail(ErrorKind::kValue, fix(), "{}: the number of arguments is {}, not {}", function, count,
+  fail(fix(), "{}: the number of arguments is {}, not {}", function, count,
        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most));
 }
 
 [[noreturn]] void refuse_items(std::string_view function, const Value& value) {
-  fail(ErrorKind::kValue, Fix{fmt::format("call it for each number: [{}(x) for x in a]", function)},
+  fail(Fix{fmt::format("call it for each number: [{}(x) for x in a]", function)},
        "{}: the argument is {}, not a number or a tensor", function, a_kind(value));
 }
 
@@ -60,8 +60,7 @@ Value run_range(Interpreter&, const Value*, CallValues call) {
   range.stop = given.size() > 1 ? given[1] : given[0];
   range.step = given.size() > 2 ? given[2] : 1;
   if (range.step == 0) {
-    fail(ErrorKind::kValue, Fix{"give a step that is not 0, or leave it out"},
-         "range: the step is 0");
+    fail(Fix{"give a step that is not 0, or leave it out"}, "range: the step is 0");
   }
   return range;
 }
@@ -77,8 +76,7 @@ Value run_len(Interpreter& in, const Value*, CallValues call) {
   if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
     return in.sizes() != nullptr ? in.sizes()->size(*tensor, 0) : Value(tensor->shape()[0]);
   }
-  fail(ErrorKind::kValue,
-       Fix{"take the length of a list, a tuple, a dict, a string, a range or a tensor with dims"},
+  fail(Fix{"take the length of a list, a tuple, a dict, a string, a range or a tensor with dims"},
        "{} has no length", value.is_tensor() ? "a tensor without dims" : a_kind(value));
 }
 
@@ -95,7 +93,7 @@ Value run_print(Interpreter& in, const Value*, CallValues call) {
       end = value.as<std::string>();
       continue;
     }
-    fail(ErrorKind::kValue, Fix{"give the values, sep=\", \", end=\"\" and flush=True"},
+    fail(Fix{"give the values, sep=\", \", end=\"\" and flush=True"},
          "print: unknown argument '{}'", keyword);
   }
   for (const Value& value : call.positional) {
@@ -172,13 +170,12 @@ Value run_int(Interpreter& in, const Value*, CallValues call) {
   }
   if (value.is_integer()) return std::get<0>(number_of(value));
   if (!value.is<double>()) {
-    fail(ErrorKind::kValue, Fix{"pass a number, a text of digits or a tensor of 1 element"},
+    fail(Fix{"pass a number, a text of digits or a tensor of 1 element"},
          "int: the argument is {}, not a number", a_kind(value));
   }
   const double real = std::trunc(value.as<double>());
   if (!(std::fabs(real) < 0x1p63)) {
-    fail(ErrorKind::kValue, Fix{"keep it as a float"}, "int: {} does not fit into 64 bits",
-         float_text(real));
+    fail(Fix{"keep it as a float"}, "int: {} does not fit into 64 bits", float_text(real));
   }
   return static_cast<std::int64_t>(real);
 }
@@ -194,7 +191,7 @@ Value run_float(Interpreter& in, const Value*, CallValues call) {
             Fix{"pass the digits of a number, 'inf', '-inf' or 'nan'"},
             "float: the text {} is not a number", repr(value));
   }
-  fail(ErrorKind::kValue, Fix{"pass a number, 'inf', '-inf', 'nan' or a tensor of 1 element"},
+  fail(Fix{"pass a number, 'inf', '-inf', 'nan' or a tensor of 1 element"},
        "float: the argument is {}, not a number", a_kind(value));
 }
 
@@ -323,8 +320,7 @@ std::int64_t rounded(std::int64_t x, std::int64_t digits) {
   const bool away = 2 * far > unit || (2 * far == unit && down / unit % 2 != 0);
   const Wide result = !away ? down : down + (x < 0 ? -unit : unit);
   if (result != static_cast<std::int64_t>(result)) {
-    fail(ErrorKind::kValue, Fix{"keep it as a float"},
-         "round: the result of {} does not fit into 64 bits", x);
+    fail(Fix{"keep it as a float"}, "round: the result of {} does not fit into 64 bits", x);
   }
   return static_cast<std::int64_t>(result);
 }
@@ -364,8 +360,8 @@ Value run_dict(Interpreter& in, const Value*, CallValues call) {
     for (const Value& pair : in.iterate(from)) {
       const Values both = in.iterate(pair);
       if (both.size() != 2) {
-        fail(ErrorKind::kValue, Fix{"give pairs: dict([(\"a\", 1)])"},
-             "dict: an entry has {} items, not 2", both.size());
+        fail(Fix{"give pairs: dict([(\"a\", 1)])"}, "dict: an entry has {} items, not 2",
+             both.size());
       }
       store(dict, both[0], both[1]);
     }
@@ -391,7 +387,7 @@ Value run_zip(Interpreter& in, const Value*, CallValues call) {
   std::size_t rows = columns.empty() ? 0 : columns[0].size();
   for (const Values& column : columns) {
     if (strict && in.truth(*strict) && column.size() != rows) {
-      fail(ErrorKind::kValue, Fix{"leave strict out: the longer ones are cut"},
+      fail(Fix{"leave strict out: the longer ones are cut"},
            "zip: an argument has {} items, the first has {}", column.size(), rows);
     }
     rows = std::min(rows, column.size());
@@ -519,8 +515,7 @@ bool is_instance(Interpreter& in, const Value& value, const Value& type) {
   const auto row = std::ranges::find(
       kTypes, builtin != nullptr ? std::string_view(builtin->builtin->name) : "", &TypeRow::name);
   if (row != std::end(kTypes)) return row->holds(value);
-  fail(ErrorKind::kValue,
-       Fix{"name one, as Shard, Replicate, Partial, int, float, str, list, tuple or dict, or a "
+  fail(Fix{"name one, as Shard, Replicate, Partial, int, float, str, list, tuple or dict, or a "
            "tuple of them"},
        "isinstance: {} is not a type", repr(type));
 }

@@ -81,8 +81,8 @@ Value run_tolist(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("tolist", {}, std::move(call));
   const DTensor& tensor = self_tensor(self);
   if (tensor.distributed()) {
-    throw Error(ErrorKind::kValue, "tolist: the tensor is distributed")
-        .with("fix", "x.full_tensor().tolist(), or x.to_local().tolist()");
+    fail(Fix{"x.full_tensor().tolist(), or x.to_local().tolist()"},
+         "tolist: the tensor is distributed");
   }
   program_calls().perform(ReadEvent{tensor});
   std::size_t at = 0;
@@ -222,8 +222,7 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
     add(members_of(object));
   }
   const bool is_no_method = std::ranges::find(known, name) != known.end();
-  fail(ErrorKind::kValue,
-       Fix{known.empty()  ? "use it on a tensor, a list, a dict, a string or a mesh"
+  fail(Fix{known.empty()  ? "use it on a tensor, a list, a dict, a string or a mesh"
            : is_no_method ? fmt::format("it is no method: write x.{}, without a call", name)
                           : suggest(name, known)},
        "{} has no '{}'", a_kind(object), name);
@@ -232,8 +231,7 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
 Value Interpreter::attribute(const Value& object, const std::string& name) {
   if (const auto* module = object.get<ModuleValue>()) {
     if (const Value* found = known_name(module->path, name)) return *found;
-    fail(ErrorKind::kValue, Fix{suggest(name, torch_names(*setup_.registry))}, "{} has no '{}'",
-         module->path, name);
+    fail(Fix{suggest(name, torch_names(*setup_.registry))}, "{} has no '{}'", module->path, name);
   }
   if (const auto* tensor = object.get<DTensor>()) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
@@ -295,7 +293,7 @@ Values Interpreter::iterate(const Value& value) {
   Values out;
   if (const auto* range = value.get<RangeValue>()) {
     if (range->size() > kMost) {
-      fail(ErrorKind::kValue, Fix{"go through it with a for statement, or use arange for a tensor"},
+      fail(Fix{"go through it with a for statement, or use arange for a tensor"},
            "the range has more than {} items for a list", kMost);
     }
     for (std::int64_t i = 0; i < range->size(); ++i) out.emplace_back((*range)[i]);
@@ -316,7 +314,7 @@ Values Interpreter::iterate(const Value& value) {
     }
     return out;
   }
-  fail(ErrorKind::kValue, Fix{"go through a list, a tuple, a dict, a string, a range or a tensor"},
+  fail(Fix{"go through a list, a tuple, a dict, a string, a range or a tensor"},
        "{} cannot be iterated over", a_kind(value));
 }
 

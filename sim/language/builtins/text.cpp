@@ -6,7 +6,6 @@
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/nesting.h"
-#include "sim/language/values/python_error.h"
 
 namespace shardlab {
 
@@ -23,7 +22,7 @@ char lower(char c) { return is_upper(c) ? static_cast<char>(c ^ 0x20) : c; }
 
 const std::string& own_text(const Value* self, std::string_view method) {
   if (const auto* text = self->get<std::string>()) return *text;
-  fail(ErrorKind::kValue, Fix{"use it on a string"}, "{} has no '{}'", a_kind(*self), method);
+  fail(Fix{"use it on a string"}, "{} has no '{}'", a_kind(*self), method);
 }
 
 const std::string& ascii_text(const Value* self, std::string_view method) {

@@ -37,7 +37,7 @@ void check_names(const DynamicArguments& dynamic, const ast::Function& function)
   for (const auto& parameter : function.parameters) known.push_back(parameter.name);
   for (const auto& [name, dims] : dynamic.dims) {
     if (std::ranges::count(known, name.substr(0, name.find('['))) > 0) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("name one of {}", text_of_list(known, ", "))},
+    fail(Fix{fmt::format("name one of {}", text_of_list(known, ", "))},
          "trace: dynamic names '{}', which is not a parameter of {}", name, function.name);
   }
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "mesh/type_string.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/rank_value.h"
 
@@ -117,7 +116,7 @@ std::vector<DTensor> DistCall::tensors(std::string_view name) const {
 }
 
 void DistCall::refuse_with(const std::string& fix, const std::string& what) const {
-  fail(ErrorKind::kValue, Fix{fix}, "{}: {}", name_, what);
+  fail(Fix{fix}, "{}: {}", name_, what);
 }
 
 }  // namespace shardlab

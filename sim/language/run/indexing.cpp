@@ -18,8 +18,8 @@ namespace {
 
 std::int64_t position(const Value& key, std::int64_t size, std::string_view kind) {
   if (!key.is_integer()) {
-    fail(ErrorKind::kValue, Fix{"write an int or a slice: x[0], x[1:3]"},
-         "the index of a {} must be an int, not {}", kind, a_kind(key));
+    fail(Fix{"write an int or a slice: x[0], x[1:3]"}, "the index of a {} must be an int, not {}",
+         kind, a_kind(key));
   }
   const std::int64_t index = std::get<0>(number_of(key));
   const std::int64_t wrapped = index < 0 ? index + size : index;
@@ -41,7 +41,7 @@ std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t inde
   const Value& part = (*slice.parts)[index];
   if (part.is_none()) return std::nullopt;
   if (part.is_integer()) return std::get<0>(number_of(part));
-  fail(ErrorKind::kValue, Fix{"write ints, or leave a part out: x[1:], x[::2]"},
+  fail(Fix{"write ints, or leave a part out: x[1:], x[::2]"},
        "the parts of a slice must be ints, not {}", a_kind(part));
 }
 
@@ -49,8 +49,7 @@ std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t inde
 SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
   const std::int64_t step = slice_part(slice, 2).value_or(1);
   if (step == 0) {
-    fail(ErrorKind::kValue, Fix{"give a step that is not 0, or leave it out"},
-         "the step of a slice is 0");
+    fail(Fix{"give a step that is not 0, or leave it out"}, "the step of a slice is 0");
   }
   const bool forward = step > 0;
   const auto clamp = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
@@ -101,8 +100,7 @@ Value index_range(const RangeValue& range, const Value& key) {
   __extension__ using Wide = __int128;
   const auto narrow = [](Wide value) {
     if (value == static_cast<std::int64_t>(value)) return static_cast<std::int64_t>(value);
-    fail(ErrorKind::kValue, Fix{"use a range of smaller numbers"},
-         "the slice of a range does not fit into 64 bits");
+    fail(Fix{"use a range of smaller numbers"}, "the slice of a range does not fit into 64 bits");
   };
   const auto at = [&](std::int64_t i) { return narrow(range.start + Wide{i} * range.step); };
   return RangeValue{at(bounds.start), at(bounds.stop), narrow(Wide{range.step} * bounds.step)};
@@ -116,7 +114,7 @@ Values key_parts(Interpreter& in, const OpRegistry& registry, const Value& key) 
     const auto* list = part.get<ListValue>();
     if (list == nullptr) continue;
     if (std::ranges::any_of(*list->items, &Value::is_sequence)) {
-      fail(ErrorKind::kValue, Fix{"write it as a tensor: x[tensor([[0, 1], [2, 3]])]"},
+      fail(Fix{"write it as a tensor: x[tensor([[0, 1], [2, 3]])]"},
            "the index of a tensor is a list of lists");
     }
     CallValues call{{part}, {}};
@@ -149,13 +147,12 @@ class TensorIndexer {
         used += part.is_tensor() ? dims_of(part.as<DTensor>()) : 1;
       }
       if (part.is<ast::Ellipsis>() && std::exchange(ellipsis, true)) {
-        fail(ErrorKind::kValue, Fix{"write : for the dims that the other ones stood for"},
+        fail(Fix{"write : for the dims that the other ones stood for"},
              "the index has more than one '...'");
       }
     }
     if (used > tensor_.ndim()) {
-      fail(ErrorKind::kValue,
-           Fix{"give at most one index per dim; a mask is for as many as it has"},
+      fail(Fix{"give at most one index per dim; a mask is for as many as it has"},
            "the index is for {} dims, and the tensor has {}", used, tensor_.ndim());
     }
     const auto skipped = static_cast<std::int64_t>(tensor_.ndim() - used);
@@ -183,7 +180,7 @@ class TensorIndexer {
     } else if (part.is_tensor()) {
       note_advanced(part.as<DTensor>());
     } else {
-      fail(ErrorKind::kValue, Fix{"write the index as one of these: x[0], x[:, 1:3], x[index]"},
+      fail(Fix{"write the index as one of these: x[0], x[:, 1:3], x[index]"},
            "the index of a tensor must be an int, a slice, None, ..., a list or a tensor, not {}",
            a_kind(part));
     }
@@ -196,7 +193,7 @@ class TensorIndexer {
     const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
     const SliceBounds bounds = clamp_slice(slice, size);
     if (bounds.step < 0) {
-      fail(ErrorKind::kValue, Fix{"use flip(x, [dim]), then slice with a positive step"},
+      fail(Fix{"use flip(x, [dim]), then slice with a positive step"},
            "the step of a tensor's slice is negative");
     }
     if (bounds.start == 0 && bounds.stop == size && bounds.step == 1) return;
@@ -296,15 +293,14 @@ Value Interpreter::index(const Value& object, const Value& key) {
     fail_as("KeyError: " + repr(key), Fix{"use d.get(key), or one of its keys: see d.keys()"},
             "the dict has no key {}", repr(key));
   }
-  fail(ErrorKind::kValue, Fix{"index a list, a tuple, a dict, a string, a mesh or a tensor"},
-       "{} cannot be indexed", a_kind(object));
+  fail(Fix{"index a list, a tuple, a dict, a string, a mesh or a tensor"}, "{} cannot be indexed",
+       a_kind(object));
 }
 
 void Interpreter::set_index(const Value& object, const Value& key, const Value& value) {
   if (const auto* tensor = object.get<DTensor>()) {
     if (!value.is_number() && !value.is_tensor()) {
-      fail(ErrorKind::kValue, Fix{"store a number or a tensor"}, "{} cannot be stored in a tensor",
-           a_kind(value));
+      fail(Fix{"store a number or a tensor"}, "{} cannot be stored in a tensor", a_kind(value));
     }
     return store_in_tensor(*this, *tensor, key_parts(*this, *setup_.registry, key), value);
   }
@@ -317,7 +313,7 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
     (*list->items)[static_cast<std::size_t>(position(key, size, "list"))] = value;
     return;
   }
-  fail(ErrorKind::kValue, Fix{"replace items of a list, a dict or a tensor; list(x) makes a list"},
+  fail(Fix{"replace items of a list, a dict or a tensor; list(x) makes a list"},
        "the items of {} cannot be replaced", a_kind(object));
 }
 
@@ -329,7 +325,7 @@ void Interpreter::remove_index(const Value& object, const Value& key) {
   }
   const auto* list = object.get<ListValue>();
   if (list == nullptr) {
-    fail(ErrorKind::kValue, Fix{"take items out of a list or a dict; list(x) makes a list"},
+    fail(Fix{"take items out of a list or a dict; list(x) makes a list"},
          "the items of {} cannot be taken out", a_kind(object));
   }
   Values& items = *list->items;

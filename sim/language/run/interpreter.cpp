@@ -11,12 +11,10 @@
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "dispatch/prepare.h"
-#include "mesh/type_string.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/function_class.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
-#include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
 #include "sim/language/values/python_error.h"
@@ -132,8 +130,8 @@ void Interpreter::check_stack() const {
   const char* here = stack_here();
   const auto used = stack_base_ > here ? stack_base_ - here : here - stack_base_;
   if (static_cast<std::size_t>(used) < setup_.stack_bytes) return;
-  throw Error(ErrorKind::kRuntime, "calls are nested too deeply")
-      .with("fix", "does a def call itself without an end?");
+  fail(ErrorKind::kRuntime, Fix{"does a def call itself without an end?"},
+       "calls are nested too deeply");
 }
 
 Interpreter::Flow Interpreter::execute(const ast::Block& block) {
@@ -209,9 +207,10 @@ void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::i
                              SourceSpan place) {
   if (++passes <= most) return;
   enter(place);
-  throw Error(ErrorKind::kRuntime, fmt::format("more than {} passes through {} loops", most, loop))
-      .with("fix", loop == "while" ? "does the condition ever become False?"
-                                   : "loop over less, or leave with break");
+  fail(ErrorKind::kRuntime,
+       Fix{loop == "while" ? "does the condition ever become False?"
+                           : "loop over less, or leave with break"},
+       "more than {} passes through {} loops", most, loop);
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
@@ -248,7 +247,7 @@ FunctionValue Interpreter::made(const ast::Def& node) {
   for (const std::string& name : node.function->free) {
     const bool known = frame_ != nullptr && frame_->cells.contains(name);
     if (!known && std::ranges::count(node.function->nonlocals, name) > 0) {
-      fail(ErrorKind::kValue, Fix{"assign to it in the def around, or write global"},
+      fail(Fix{"assign to it in the def around, or write global"},
            "nonlocal {}: no def around {} binds it", name, node.function->name);
     }
     if (!known) continue;
@@ -282,8 +281,7 @@ Interpreter::Flow Interpreter::run_with(const ast::Statement& statement, const a
   const auto* object = context.get<ObjectValue>();
   auto* manager = object != nullptr ? dynamic_cast<ContextManager*>(object->object.get()) : nullptr;
   if (manager == nullptr) {
-    fail(ErrorKind::kValue,
-         Fix{"enter one of no_grad(), inference_mode(), CommDebugMode(), "
+    fail(Fix{"enter one of no_grad(), inference_mode(), CommDebugMode(), "
              "implicit_replication()"},
          "'with' cannot enter {}", a_kind(context));
   }
@@ -499,8 +497,8 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     }
     const auto* owner = object.get<ObjectValue>();
     if (owner != nullptr && owner->object->set(*this, attribute->name, value)) return;
-    fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
-         "'.{}' cannot be assigned to", attribute->name);
+    fail(Fix{"assign to a name, or to an item: d[\"key\"] = value"}, "'.{}' cannot be assigned to",
+         attribute->name);
   }
   unpack(target, iterate(value), statement);
 }
@@ -545,8 +543,7 @@ void Interpreter::write_attribute(const Value& object, const std::string& name,
   const DTensor& from = value.as<DTensor>();
   if (to == nullptr || to->shape() != from.shape() || to->dtype() != from.dtype() ||
       to->spec() != from.spec()) {
-    fail(ErrorKind::kValue,
-         Fix{"write into a tensor of its shape, dtype and placements: x.grad.copy_(g)"},
+    fail(Fix{"write into a tensor of its shape, dtype and placements: x.grad.copy_(g)"},
          "'.{}' is {}, and cannot become {}", name, to == nullptr ? "None" : type_string(*to),
          type_string(from));
   }
@@ -586,7 +583,7 @@ void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallV
     rest.assign(std::make_move_iterator(first), std::make_move_iterator(call.positional.end()));
     call.positional.resize(places);
   } else if (call.positional.size() > places && has(Kind::kNamed)) {
-    fail(ErrorKind::kValue, Fix{"name the arguments after the star: f(a, b=1)"},
+    fail(Fix{"name the arguments after the star: f(a, b=1)"},
          "{}: the number of arguments without names is {}, and it takes at most {}",
          function.function->name, call.positional.size(), places);
   }
@@ -615,9 +612,8 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
   bind_locals(frame, function, std::move(call));
   // A count of calls, unlike the remaining room on a stack, is the same in every build.
   if (calls_ == kMostNestedCalls) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("calls are nested too deeply: more than {}", kMostNestedCalls))
-        .with("fix", "does a def call itself without an end?");
+    fail(ErrorKind::kRuntime, Fix{"does a def call itself without an end?"},
+         "calls are nested too deeply: more than {}", kMostNestedCalls);
   }
   const SourceSpan place = position_;
   Frame* const caller = std::exchange(frame_, &frame);

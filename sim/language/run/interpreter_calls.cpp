@@ -107,13 +107,11 @@ Value Interpreter::call(const Value& function, CallValues call) {
     return find_builtin(device_mesh_builtins(), kMakeMesh)->run(*this, nullptr, std::move(call));
   }
   if (module != nullptr && module->path == kDTensorType) {
-    fail(ErrorKind::kValue,
-         Fix{"distribute_tensor(t, mesh, [S(0)]) or DTensor.from_local(t, mesh, [S(0)]), with a "
+    fail(Fix{"distribute_tensor(t, mesh, [S(0)]) or DTensor.from_local(t, mesh, [S(0)]), with a "
              "placement for each mesh dim"},
          "DTensor cannot be called");
   }
-  fail(ErrorKind::kValue, Fix{"call a function; index with [ ]"}, "{} cannot be called",
-       a_kind(function));
+  fail(Fix{"call a function; index with [ ]"}, "{} cannot be called", a_kind(function));
 }
 
 Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {

@@ -3,12 +3,8 @@
 // until its value is needed (settle).
 
 #include <fmt/args.h>
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/interpreter_frame.h"
@@ -47,7 +43,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
     if (const Value* local = frame_->find(node.id)) return now(*local);
     if (frame_->knows(node.id)) {
       enter(expression.span);
-      fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+      fail(Fix{"assign to it first, on every way that leads here"},
            "'{}' is used before it has a value in {}", node.id, frame_->function->name);
     }
   }
@@ -55,7 +51,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
   if (found != globals_.end()) return now(found->second);
   if (const Value* known = known_name("", node.id)) return *known;
   enter(expression.span);
-  fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+  fail(Fix{"assign to it first, on every way that leads here"},
        "'{}' is used before it has a value", node.id);
 }
 
@@ -73,9 +69,8 @@ void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
   if (name == nullptr) return;
   const auto hidden = find_global(name->id, registry);
   if (!hidden || !hidden->is<ModuleValue>()) return;
-  throw Error(ErrorKind::kValue,
-              fmt::format("'{0}' is a number here, which hides the namespace {0}", name->id))
-      .with("fix", "give the number another name");
+  fail(Fix{"give the number another name"}, "'{0}' is a number here, which hides the namespace {0}",
+       name->id);
 }
 
 }  // namespace
@@ -84,16 +79,14 @@ namespace {
 
 const DictEntries& entries_of(const Value& value) {
   if (const auto* dict = value.get<DictValue>()) return *dict->entries;
-  fail(ErrorKind::kValue, Fix{"give a dict: **{\"a\": 1}"}, "'**' is followed by {}, not a dict",
-       a_kind(value));
+  fail(Fix{"give a dict: **{\"a\": 1}"}, "'**' is followed by {}, not a dict", a_kind(value));
 }
 
 // The keywords of f(**value).
 void add_keywords(CallValues& call, const Value& value) {
   for (const auto& [key, entry] : entries_of(value)) {
     if (!key.is<std::string>()) {
-      fail(ErrorKind::kValue, Fix{"name the arguments by strings"},
-           "a key after '**' is {}, not a str", a_kind(key));
+      fail(Fix{"name the arguments by strings"}, "a key after '**' is {}, not a str", a_kind(key));
     }
     call.keywords.emplace_back(key.as<std::string>(), entry);
   }
@@ -239,7 +232,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Set& 
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Starred&) {
   enter(expression.span);
-  fail(ErrorKind::kValue, Fix{"write it in a list or a tuple: [*a]"}, "a star is not used here");
+  fail(Fix{"write it in a list or a tuple: [*a]"}, "a star is not used here");
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Walrus& node) {

@@ -74,7 +74,7 @@ class LocalProgram {
           interpreter.call(*interpreter.find(def_->name), {arguments(call, layout), {}});
       if (result.is_tensor()) return {Argument(result.as<DTensor>())};
       place.begins(def_->parameters.empty() ? SourceSpan{} : def_->parameters.front().span);
-      fail(ErrorKind::kValue, Fix{"return this rank's piece of the result"},
+      fail(Fix{"return this rank's piece of the result"},
            "{}: the local program of the rule {} gave {}, not a tensor", call.row.name(),
            std::get<FactorRule>(call.row.rule).text, a_kind(result));
     } catch (Error& error) {

@@ -46,7 +46,7 @@ constexpr CompareRow kCompare[] = {
 };
 
 [[noreturn]] void refuse_operands(std::string_view op, const Value& left, const Value& right) {
-  fail(ErrorKind::kValue, Fix{"convert one of them: int(x), float(x), str(x), list(x)"},
+  fail(Fix{"convert one of them: int(x), float(x), str(x), list(x)"},
        "'{}' does not work between {} and {}", op, a_kind(left), a_kind(right));
 }
 
@@ -86,7 +86,7 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
   constexpr std::int64_t kMost = 1'000'000;
   times = std::max<std::int64_t>(times, 0);
   if (!items.empty() && times > kMost / static_cast<std::int64_t>(items.size())) {
-    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor: torch.full([n], x)"},
+    fail(Fix{"keep many numbers in a tensor: torch.full([n], x)"},
          "a list holds more than {} items", kMost);
   }
   Values out;
@@ -364,8 +364,8 @@ Value Interpreter::unary(ast::UnaryOp op, const Value& operand) {
     return call_op(op == ast::UnaryOp::kInvert ? "bitwise_not" : "neg", {{operand}, {}});
   }
   if (!operand.is_number()) {
-    fail(ErrorKind::kValue, Fix{"use it on a number or a tensor"}, "'{}' does not work on {}",
-         ast::to_string(op), a_kind(operand));
+    fail(Fix{"use it on a number or a tensor"}, "'{}' does not work on {}", ast::to_string(op),
+         a_kind(operand));
   }
   const Number number = number_of(operand);
   if (op == ast::UnaryOp::kPositive) return make_number(number);

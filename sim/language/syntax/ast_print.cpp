@@ -1,5 +1,4 @@
 // Prints a tree as fully parenthesised Python: the text that tests compare, and messages quote.
-#include <fmt/format.h>
 
 #include "base/text_of_list.h"
 #include "sim/language/syntax/ast.h"

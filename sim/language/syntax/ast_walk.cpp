@@ -2,7 +2,6 @@
 #include "sim/language/syntax/ast_walk.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace shardlab::ast {
 

@@ -2,8 +2,6 @@
 // refused, since Python's integers would grow.
 #include "sim/language/syntax/numbers.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 
@@ -15,8 +13,8 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse_overflow(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
-  fail(ErrorKind::kValue, Fix{"compute with floats: write 1.0 for 1"},
-       "{} {} {} does not fit into 64 bits", left, ast::to_string(op), right);
+  fail(Fix{"compute with floats: write 1.0 for 1"}, "{} {} {} does not fit into 64 bits", left,
+       ast::to_string(op), right);
 }
 
 constexpr std::string_view kNegativePower = "0.0 cannot be raised to a negative power";
@@ -57,8 +55,8 @@ Number power(std::int64_t base, std::int64_t exponent) {
 
 std::int64_t shift(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
   if (right < 0) {
-    fail(ErrorKind::kValue, Fix{"shift the other way: << or >>"},
-         "the shift count is {}; it must be 0 or more", right);
+    fail(Fix{"shift the other way: << or >>"}, "the shift count is {}; it must be 0 or more",
+         right);
   }
   if (op == ast::BinaryOp::kRight) return right > 62 ? (left < 0 ? -1 : 0) : left >> right;
   std::int64_t result = 0;
@@ -102,7 +100,7 @@ Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
     case ast::BinaryOp::kRight:
       return shift(op, left, right);
     case ast::BinaryOp::kMatMul:
-      fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+      fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
   }
   if (overflow) refuse_overflow(op, left, right);
   return result;
@@ -143,8 +141,8 @@ Number reals(ast::BinaryOp op, double left, double right) {
     case ast::BinaryOp::kPow:
       check_divisor(left == 0 && right < 0, kNegativePower);
       if (left < 0 && right != std::floor(right)) {
-        fail(ErrorKind::kValue, Fix{"raise abs(x), or use a whole exponent"},
-             "({}) ** {} is complex", float_text(left), float_text(right));
+        fail(Fix{"raise abs(x), or use a whole exponent"}, "({}) ** {} is complex",
+             float_text(left), float_text(right));
       }
       return std::pow(left, right);
     default:
@@ -152,10 +150,9 @@ Number reals(ast::BinaryOp op, double left, double right) {
   }
   // Not as cases: clang 14 destroys the fix of the one when the other is thrown.
   if (op == ast::BinaryOp::kMatMul) {
-    fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+    fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
   }
-  fail(ErrorKind::kValue, Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats",
-       ast::to_string(op));
+  fail(Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats", ast::to_string(op));
 }
 
 template <typename T>

@@ -89,9 +89,8 @@ Parameters::Parameters(std::string_view function, const std::vector<std::string_
                        CallValues call, Others others)
     : function_(function) {
   if (call.positional.size() > names.size()) {
-    fail(ErrorKind::kValue, Fix{usage(function, names)},
-         "{}: the number of arguments is {}, and it takes at most {}", function,
-         call.positional.size(), names.size());
+    fail(Fix{usage(function, names)}, "{}: the number of arguments is {}, and it takes at most {}",
+         function, call.positional.size(), names.size());
   }
   given_.reserve(names.size());
   for (std::size_t i = 0; i < call.positional.size(); ++i) {
@@ -109,19 +108,16 @@ Parameters::Parameters(std::string_view function, const std::vector<std::string_
     if (name == names.end()) {
       std::vector<std::string> known;
       for (const std::string_view candidate : names) known.emplace_back(plain(candidate));
-      throw Error(ErrorKind::kValue, fmt::format("{}: unknown argument '{}'", function, keyword))
-          .with("fix", suggest(keyword, known));
+      fail(Fix{suggest(keyword, known)}, "{}: unknown argument '{}'", function, keyword);
     }
     if (given(plain(*name))) {
-      fail(ErrorKind::kValue, Fix{"leave one of them out"}, "{}: argument '{}' is given twice",
-           function, keyword);
+      fail(Fix{"leave one of them out"}, "{}: argument '{}' is given twice", function, keyword);
     }
     given_.emplace_back(plain(*name), std::move(value));
   }
   for (const std::string_view name : names) {
     if (!may_be_left_out(name) && !given(plain(name))) {
-      fail(ErrorKind::kValue, Fix{usage(function, names)}, "{}: argument '{}' is missing", function,
-           name);
+      fail(Fix{usage(function, names)}, "{}: argument '{}' is missing", function, name);
     }
   }
 }
@@ -146,7 +142,7 @@ void Parameters::refuse(std::string_view name, std::string_view wanted,
   const Value& value = (*this)[name];
   const std::string what =
       value.is_none() ? a_kind(value) : fmt::format("{}, {}", a_kind(value), repr(value));
-  fail(ErrorKind::kValue, Fix{fmt::format("write for example {}={}", name, example)},
+  fail(Fix{fmt::format("write for example {}={}", name, example)},
        "{}: argument '{}' is {}, not {}", function_, name, what, wanted);
 }
 
@@ -155,12 +151,11 @@ DTensor Parameters::tensor(std::string_view name) const {
   if (const auto* tensor = value.get<DTensor>()) return *tensor;
   const auto* none = value.get<ast::None>();
   if (given(name) && none != nullptr && none->from != nullptr) {
-    fail(ErrorKind::kValue, Fix{"go on with the tensor that the call wrote"},
-         "{}: argument '{}' is {}, not a tensor", function_, name, a_kind(value));
+    fail(Fix{"go on with the tensor that the call wrote"}, "{}: argument '{}' is {}, not a tensor",
+         function_, name, a_kind(value));
   }
   if (given(name) && none != nullptr) {
-    fail(ErrorKind::kValue,
-         Fix{"if it is a gradient: there is none before backward(), and only of leaves, of which a "
+    fail(Fix{"if it is a gradient: there is none before backward(), and only of leaves, of which a "
              "w.to_local() is none; w.grad.to_local() is its piece"},
          "{}: argument '{}' is None, not a tensor", function_, name);
   }

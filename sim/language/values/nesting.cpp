@@ -41,15 +41,14 @@ int* level_of(const Value& value) {
 
 void count_item(std::int64_t& items) {
   if (++items <= kMostItems) return;
-  fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
-       kMostItems);
+  fail(Fix{"keep many numbers in a tensor"}, "a list holds more than {} items", kMostItems);
 }
 
 void check_level(const Value& value, int level) {
   int* const known = level_of(value);
   if (known == nullptr || *known >= level) return;
   if (level >= kDeepestContainer) {
-    fail(ErrorKind::kValue, Fix{"keep inner values in containers of their own"},
+    fail(Fix{"keep inner values in containers of their own"},
          "containers are nested deeper than {}", kDeepestContainer);
   }
   *known = level;
@@ -71,8 +70,7 @@ void check_size(const Values& items) {
 void check_text_size(std::size_t bytes, std::int64_t times) {
   constexpr std::int64_t kMost = 1'000'000;
   if (bytes == 0 || times <= kMost / static_cast<std::int64_t>(bytes)) return;
-  fail(ErrorKind::kValue, Fix{"make it shorter, or several strings of it"},
-       "a string has more than {} bytes", kMost);
+  fail(Fix{"make it shorter, or several strings of it"}, "a string has more than {} bytes", kMost);
 }
 
 void check_stored(const Value& container, const Value& item) {
@@ -81,8 +79,7 @@ void check_stored(const Value& container, const Value& item) {
   // check_level() raises the level of values inside of the item only: if it has raised that of the
   // container, the container is one of them.
   if (*level_of(container) == level) return;
-  throw Error(ErrorKind::kValue, fmt::format("a {} cannot hold itself", kind_name(container)))
-      .with("fix", "store a copy: list(x)");
+  fail(Fix{"store a copy: list(x)"}, "a {} cannot hold itself", kind_name(container));
 }
 
 void store(const DictValue& dict, const Value& key, const Value& value) {

@@ -2,10 +2,6 @@
 // the meaning of a call, in src/schema.
 #include "sim/language/values/op_call.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "schema/op_row.h"
@@ -51,10 +47,8 @@ std::optional<Argument> argument_of(const Value& value) {
 }
 
 [[noreturn]] void refuse(std::string_view function, std::string_view name, const Value& value) {
-  throw Error(ErrorKind::kValue, fmt::format("{}: {} is the {} {}, which no op takes", function,
-                                             name, kind_name(value), repr(value)))
-      .with("fix",
-            "ops take tensors, numbers, strings, dtypes, generators, None and lists of these");
+  fail(Fix{"ops take tensors, numbers, strings, dtypes, generators, None and lists of these"},
+       "{}: {} is the {} {}, which no op takes", function, name, kind_name(value), repr(value));
 }
 
 }  // namespace

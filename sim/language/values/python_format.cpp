@@ -3,8 +3,6 @@
 // that they are the same for all types.
 #include "sim/language/values/python_format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -63,8 +61,7 @@ class Formatter {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    fail(ErrorKind::kValue,
-         Fix{value_.is_tensor()
+    fail(Fix{value_.is_tensor()
                  ? "read its number first: {x.item():.3f}"
                  : "use a format of Python for such a value: {x:.3f}, {n:4d}, {s:>10}"},
          "the format '{}' does not fit {}: {}", whole_, a_kind(value_), why);
@@ -248,7 +245,7 @@ const Value& field_value(std::string_view name, const CallValues& call, std::siz
   for (const auto& [keyword, value] : call.keywords) {
     if (!numbered && keyword == name) return value;
   }
-  fail(ErrorKind::kValue, Fix{"give format() a value for each field, or use an f-string"},
+  fail(Fix{"give format() a value for each field, or use an f-string"},
        "format: no argument is given for the field '{{{}}}'", name);
 }
 
@@ -269,7 +266,7 @@ std::string formatted(std::string_view text, const CallValues& call) {
     }
     const std::size_t end = text.find('}', i);
     if (letter == '}' || end == text.npos) {
-      fail(ErrorKind::kValue, Fix{"double a brace that is text: {{ or }}"},
+      fail(Fix{"double a brace that is text: {{ or }}"},
            "format: a brace at character {} has no partner", i);
     }
     std::string_view field = text.substr(i + 1, end - i - 1);
@@ -307,11 +304,11 @@ std::string percent_formatted(std::string_view text, const Value& values) {
       continue;
     }
     if (std::string_view("dixXofFeEgGsr").find(kind) == std::string_view::npos) {
-      fail(ErrorKind::kValue, Fix{"use an f-string: f\"{x:.2f}\""},
-           "%: the conversion '%{}{}' is not taken", spec, kind);
+      fail(Fix{"use an f-string: f\"{x:.2f}\""}, "%: the conversion '%{}{}' is not taken", spec,
+           kind);
     }
     if (next >= given.size()) {
-      fail(ErrorKind::kValue, Fix{"give a tuple with a value for each: \"%d %d\" % (a, b)"},
+      fail(Fix{"give a tuple with a value for each: \"%d %d\" % (a, b)"},
            "%: the text takes more than the {} values that are given", given.size());
     }
     const Value& value = given[next++];
@@ -329,7 +326,7 @@ std::string percent_formatted(std::string_view text, const Value& values) {
     check_text_size(out.size());
   }
   if (next < given.size() && values.is<TupleValue>()) {
-    fail(ErrorKind::kValue, Fix{"give a value for each '%' of the text"},
+    fail(Fix{"give a value for each '%' of the text"},
          "%: {} values are given, and the text takes {}", given.size(), next);
   }
   return out;

@@ -2,8 +2,6 @@
 // both stop at a bound instead of taking exponential time.
 #include "sim/language/values/value.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +11,6 @@
 #include "schema/op_row.h"
 #include "sim/language/values/builtin.h"
 #include "sim/language/values/nesting.h"
-#include "sim/language/values/object.h"
 
 namespace shardlab {
 
@@ -49,8 +46,7 @@ Value make_number(Number number) {
 const Values& items_of(const Value& sequence) {
   if (const auto* list = sequence.get<ListValue>()) return *list->items;
   if (const auto* tuple = sequence.get<TupleValue>()) return *tuple->items;
-  fail(ErrorKind::kValue, Fix{"write a list: [x], or [x, y]"}, "{} is given where a list is needed",
-       a_kind(sequence));
+  fail(Fix{"write a list: [x], or [x, y]"}, "{} is given where a list is needed", a_kind(sequence));
 }
 
 Number number_of(const Value& value) {
@@ -190,8 +186,8 @@ struct Repr {
 
   void append(const Value& value) const {
     if (out.size() > kLongestText) {
-      fail(ErrorKind::kValue, Fix{"print parts of it: x[:10]"},
-           "the text of a value has more than {} bytes", kLongestText);
+      fail(Fix{"print parts of it: x[:10]"}, "the text of a value has more than {} bytes",
+           kLongestText);
     }
     std::visit(*this, value.variant());
   }
@@ -238,8 +234,8 @@ class Equality {
 
 bool Equality::equal(const Value& a, const Value& b) {
   if (++compared_ > kMostCompared) {
-    fail(ErrorKind::kValue, Fix{"compare parts of them, or tensors"},
-         "the values to compare have more than {} items", kMostCompared);
+    fail(Fix{"compare parts of them, or tensors"}, "the values to compare have more than {} items",
+         kMostCompared);
   }
   if (a.is_number() && b.is_number()) {
     return compare(ast::CompareOp::kEqual, number_of(a), number_of(b));

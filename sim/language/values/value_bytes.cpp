@@ -37,8 +37,7 @@ class Writer {
       }
       return;
     }
-    fail(ErrorKind::kValue,
-         Fix{value.is_tensor() ? "send tensors with dist.all_gather, broadcast, gather or scatter"
+    fail(Fix{value.is_tensor() ? "send tensors with dist.all_gather, broadcast, gather or scatter"
                                : "send None, bools, numbers, strings, and lists, tuples and dicts"},
          "{} is not sent as an object", a_kind(value));
   }

@@ -19,7 +19,7 @@ Dims distinct_dims(std::string_view function, const Argument& dims, std::size_t 
   const Dims wrapped = wrap_dims(ints_of(dims), ndim);
   for (auto dim = wrapped.begin(); dim != wrapped.end(); ++dim) {
     if (std::find(wrapped.begin(), dim, *dim) == dim) continue;
-    fail(ErrorKind::kValue, Fix{"name each dim once"}, "{}: dim {} is named twice", function, *dim);
+    fail(Fix{"name each dim once"}, "{}: dim {} is named twice", function, *dim);
   }
   return wrapped;
 }
@@ -35,8 +35,7 @@ DType dtype_or(const Argument& argument, DType fallback) {
 LossReduction loss_reduction(const Argument& argument) {
   const std::int64_t number = argument.to_int();
   if (number < 0 || number > 2) {
-    fail(ErrorKind::kValue, Fix{"pass 0 (none), 1 (mean) or 2 (sum)"}, "there is no reduction {}",
-         number);
+    fail(Fix{"pass 0 (none), 1 (mean) or 2 (sum)"}, "there is no reduction {}", number);
   }
   return static_cast<LossReduction>(number);
 }
@@ -46,7 +45,7 @@ std::int64_t padding_row(std::string_view op, const Argument& given, const Argum
   if (given.is_none() || !table.is_tensor() || table.tensor().ndim() == 0) return -1;
   const std::int64_t row = given.to_int(), rows = table.tensor().shape()[0];
   if (row < -rows || row >= rows) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
+    fail(Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
          "{}: padding_idx is {}, the table has {} rows", op, row, rows);
   }
   return row < 0 ? row + rows : row;
@@ -57,7 +56,7 @@ void require_one_dtype(std::string_view op, std::initializer_list<NamedArgument>
   const DType dtype = first.value.tensor().dtype();
   for (const auto& [name, value] : tensors) {
     if (!value.is_tensor() || value.tensor().dtype() == dtype) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, first.name)},
+    fail(Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, first.name)},
          "{}: {} is {}, {} is {}; both must have one dtype", op, name,
          to_string(value.tensor().dtype()), first.name, to_string(dtype));
   }

@@ -250,7 +250,7 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
     if (!row.op.arguments[i].is_out) continue;
     for (const DTensor& out : tensors_in(args[i])) {
       if (next == values.size()) {
-        fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
+        fail(Fix{fmt::format("pass {} tensors as out", values.size())},
              "{}: there are more out= tensors than results; there must be as many", row.name());
       }
       if (values[next].defined()) write_out(calls, row, out, values[next]);
@@ -259,7 +259,7 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
     outs.push_back(args[i]);
   }
   if (next != values.size()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
+    fail(Fix{fmt::format("pass {} tensors as out", values.size())},
          "{}: there are {} results and {} out= tensors; there must be as many", row.name(),
          values.size(), next);
   }

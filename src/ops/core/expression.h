@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/fix.h"
 #include "schema/calls.h"
 
 namespace shardlab {
@@ -109,9 +109,9 @@ class Expression {
 inline std::int64_t integer_in(Calls& calls, const DTensor& x) {
   const Results read = calls("aten::_local_scalar_dense", {x});
   if (read[0].is_scalar()) return read[0].to_int();
-  throw Error(ErrorKind::kUnsupported,
-              "a size that depends on values is not known on ranks outside of the mesh")
-      .with("fix", "use a mesh of the whole world, or make the call inside the mesh only");
+  fail(ErrorKind::kUnsupported,
+       Fix{"use a mesh of the whole world, or make the call inside the mesh only"},
+       "a size that depends on values is not known on ranks outside of the mesh");
 }
 
 }  // namespace shardlab

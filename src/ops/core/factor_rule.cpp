@@ -17,8 +17,8 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse(std::string_view op, const std::string& rule, std::string_view why) {
-  throw Error(ErrorKind::kValue, fmt::format("the rule {} for {}: {}", rule, op, why))
-      .with("fix", "write one operand per tensor, one letter per dim: \"mk,kn->mn\"");
+  fail(Fix{"write one operand per tensor, one letter per dim: \"mk,kn->mn\""},
+       "the rule {} for {}: {}", rule, op, why);
 }
 
 bool letters(std::string_view text) {
@@ -58,8 +58,7 @@ OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args) {
     for (std::size_t dim = 0; dim < shape.size(); ++dim) {
       const auto known = sizes.emplace(operands[i][dim], shape[dim]).first;
       if (known->second == shape[dim]) continue;
-      fail(ErrorKind::kValue,
-           Fix{"write different letters for them, or pass tensors whose sizes agree"},
+      fail(Fix{"write different letters for them, or pass tensors whose sizes agree"},
            "{}: sizes {} and {} have the same letter '{}' in the rule {}", args.op().name(),
            known->second, shape[dim], operands[i][dim], text);
     }

@@ -14,8 +14,7 @@ namespace shardlab {
 inline void check_gradient_shape(const MetaArgs& args, const Dims& gradient, const Dims& wanted,
                                  std::string_view of) {
   if (gradient == wanted) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("pass a gradient of shape [{}]", text_of_list(wanted, ", "))},
+  fail(Fix{fmt::format("pass a gradient of shape [{}]", text_of_list(wanted, ", "))},
        "{}: the gradient has shape [{}]; it must have the shape of {}", args.op().base,
        text_of_list(gradient, ", "), of);
 }

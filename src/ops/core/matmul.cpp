@@ -2,6 +2,7 @@
 // batch, by the conditions of the reference: the choice decides how much has to move.
 #include "ops/core/matmul.h"
 
+#include "base/fix.h"
 #include "ops/core/arguments.h"
 #include "ops/core/view_meta.h"
 
@@ -65,9 +66,8 @@ Dims broadcast(Dims a, Dims b) {
   while (b.size() < a.size()) b.insert(0, 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
-      throw Error(ErrorKind::kValue,
-                  fmt::format("matmul: batch sizes {} and {} do not broadcast", a[i], b[i]))
-          .with("fix", "make them equal, or one of them 1");
+      fail(Fix{"make them equal, or one of them 1"},
+           "matmul: batch sizes {} and {} do not broadcast", a[i], b[i]);
     }
     if (a[i] == 1) a[i] = b[i];
   }
@@ -125,10 +125,10 @@ DTensor regrouped(Calls& calls, const DTensor& x, const Dims& sizes) {
 DTensor matmul(Calls& calls, const DTensor& left, const DTensor& right) {
   const std::size_t a = left.ndim(), b = right.ndim();
   if (a == 0 || b == 0) {
-    throw Error(ErrorKind::kValue, fmt::format("matmul: both factors need at least one dim: {} and "
-                                               "{}",
-                                               type_string(left), type_string(right)))
-        .with("fix", "a number multiplies with *");
+    fail(Fix{"a number multiplies with *"},
+         "matmul: both factors need at least one dim: {} and "
+         "{}",
+         type_string(left), type_string(right));
   }
   if (a == 1 && b == 1) return calls.one("dot", {left, right});
   if (a == 2 && b == 1) return calls.one("mv", {left, right});

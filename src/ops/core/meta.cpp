@@ -93,7 +93,7 @@ void check_numbers(const MetaArgs& args, const OutputMetas& results) {
     if (!args[i].is_scalar() || representable(args[i].scalar(), dtype)) continue;
     const std::string_view name = args.op().arguments[i].name;
     if (name != "value" && name != "fill_value" && name != "alpha") continue;
-    fail(ErrorKind::kValue, Fix{"cast the tensor first, to torch.int64 or torch.float32"},
+    fail(Fix{"cast the tensor first, to torch.int64 or torch.float32"},
          "{}: {} {} is out of the range of {}", args.op().name(), name, args[i].text(),
          to_string(dtype));
   }
@@ -152,7 +152,7 @@ OutputMetas metas_of_elements(const OpRow& row, const Arguments& args, MetaList 
 
 void check_written_shape(const OpRow& row, const Dims& result, const Dims& target) {
   if (result == target) return;
-  fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
+  fail(Fix{"use the op that returns a new tensor: x + y, not x += y"},
        "{}: the result has shape [{}]; the tensor that it is written to, [{}], must have the same",
        row.name(), text_of_list(result, ", "), text_of_list(target, ", "));
 }
@@ -160,7 +160,7 @@ void check_written_shape(const OpRow& row, const Dims& result, const Dims& targe
 void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {
   const TensorMeta* tensor = args.tensor(index);
   if (tensor == nullptr || tensor->shape == shape) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(shape, ", "))},
+  fail(Fix{fmt::format("give it the shape [{}]", text_of_list(shape, ", "))},
        "{}: {} has the shape [{}], which does not fit the input", args.op().name(),
        args.op().arguments[index].name, text_of_list(tensor->shape, ", "));
 }
@@ -171,7 +171,7 @@ void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t l
   if (tensor == nullptr || tensor->dtype == dtype) return;
   const std::string_view name = args.op().arguments[index].name;
   const std::string_view other = args.op().arguments[like].name;
-  fail(ErrorKind::kValue, Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, other)},
+  fail(Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, other)},
        "{}: {} is {}, {} is {}; both must have one dtype", args.op().base, name,
        to_string(tensor->dtype), other, to_string(dtype));
 }
@@ -180,8 +180,7 @@ void check_category(const OpRow& row, DType result, DType target) {
   const std::string_view base = row.op.base;
   const bool extrema = base == "aten::amax" || base == "aten::amin" || base == "aten::aminmax";
   if (extrema ? result == target : category_of(result) <= category_of(target)) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
+  fail(Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
                        to_string(result))},
        "{}: a result of dtype {} cannot be written to a {} tensor", row.name(), to_string(result),
        to_string(target));
@@ -209,7 +208,7 @@ void check_lists(const OpRow& row, const Arguments& args) {
     if (argument.type.list_size < 2 || i >= args.size() || !args[i].is_ints()) continue;
     const std::int64_t count = std::ssize(args[i].ints());
     if (count < 2 || count == argument.type.list_size) continue;
-    fail(ErrorKind::kValue, Fix{"give one number for all of them, or one for each"},
+    fail(Fix{"give one number for all of them, or one for each"},
          "{}: {} has {} numbers; it must have {}, or one", row.name(), argument.name, count,
          argument.type.list_size);
   }
@@ -220,7 +219,7 @@ bool needs_tensor(const SchemaType& type) {
 }
 
 [[noreturn]] void refuse_no_tensor(const OpRow& row, const Arguments& args, std::size_t i) {
-  fail(ErrorKind::kValue, Fix{"pass a tensor"}, "{}: {} is {}; it must be a tensor", row.name(),
+  fail(Fix{"pass a tensor"}, "{}: {} is {}; it must be a tensor", row.name(),
        row.op.arguments[i].name, args[i].text());
 }
 
@@ -266,7 +265,7 @@ void check_tensors(const OpRow& row, const Arguments& args) {
 }
 
 void refuse_short_operands(const OpRow& row, const OutOfRange& error) {
-  fail(ErrorKind::kValue, Fix{fmt::format("shardlab ops {} says what it takes", row.op.base)},
+  fail(Fix{fmt::format("shardlab ops {} says what it takes", row.op.base)},
        "{}: an operand has too few dims, or a list too few numbers: {}", row.name(),
        error.summary());
 }
@@ -290,7 +289,7 @@ Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const>
       if (size == 1) {
         size = other[i];
       } else if (other[i] != 1 && other[i] != size) {
-        fail(ErrorKind::kValue, Fix{"give equal sizes, or 1 where a tensor repeats"},
+        fail(Fix{"give equal sizes, or 1 where a tensor repeats"},
              "{}: sizes {} and {} of dim {} do not broadcast", op.name(), size, other[i],
              missing + i);
       }
@@ -375,7 +374,7 @@ OutputMetas meta_bool(const MetaArgs& args) {
 OutputMetas meta_first(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
   if (operands.tensors.empty()) {
-    fail(ErrorKind::kValue, Fix{"make the number a tensor: torch.tensor(2.0)"},
+    fail(Fix{"make the number a tensor: torch.tensor(2.0)"},
          "{}: its first argument is not a tensor", args.op().name());
   }
   return {elementwise_meta(args, operands, operands.tensors[0]->dtype)};
@@ -393,13 +392,12 @@ OutputMetas meta_alike_floats(const MetaArgs& args) {
   const DType dtype = operands.tensors[0]->dtype;
   for (const TensorMeta* tensor : operands.tensors) {
     if (!is_floating(tensor->dtype)) {
-      fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
-           args.op().name(), to_string(tensor->dtype));
+      fail(Fix{"cast it first: x.float()"}, "{} takes floats, not {}", args.op().name(),
+           to_string(tensor->dtype));
     }
     if (tensor->dtype != dtype) {
-      fail(ErrorKind::kValue, Fix{"cast one of them: y.to(x.dtype)"},
-           "{} takes floats of one dtype, not {} and {}", args.op().name(), to_string(dtype),
-           to_string(tensor->dtype));
+      fail(Fix{"cast one of them: y.to(x.dtype)"}, "{} takes floats of one dtype, not {} and {}",
+           args.op().name(), to_string(dtype), to_string(tensor->dtype));
     }
   }
   return meta_first(args);
@@ -452,8 +450,7 @@ Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim
   for (std::int64_t& dim : chosen) dim = wrap_dim(dim, ndim);
   std::sort(chosen.begin(), chosen.end());
   if (std::adjacent_find(chosen.begin(), chosen.end()) != chosen.end()) {
-    fail(ErrorKind::kValue, Fix{"leave one of them out; dim -1 is the last"},
-         "{}: a dim is named twice", op.name());
+    fail(Fix{"leave one of them out; dim -1 is the last"}, "{}: a dim is named twice", op.name());
   }
   return chosen;
 }
@@ -474,22 +471,21 @@ Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims) {
 
 DType require_float(std::string_view op, DType dtype) {
   if (is_integral(dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}", op,
-         to_string(dtype));
+    fail(Fix{"cast it first: x.float()"}, "{} takes floats, not {}", op, to_string(dtype));
   }
   return dtype;
 }
 
 void require_order(std::string_view op, DType dtype) {
   if (!is_complex(dtype)) return;
-  fail(ErrorKind::kValue, Fix{"compare their absolute values, or their real parts"},
+  fail(Fix{"compare their absolute values, or their real parts"},
        "{}: complex numbers have no order", op);
 }
 
 void require_search(std::string_view op, DType dtype) {
   require_order(op, dtype);
   if (dtype != DType::kBool) return;
-  fail(ErrorKind::kValue, Fix{"cast both to integers: x.to(torch.uint8)"},
+  fail(Fix{"cast both to integers: x.to(torch.uint8)"},
        "{} searches among numbers, not among bools", op);
 }
 

@@ -68,11 +68,9 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
   for (const char letter : factors.result) shape.push_back(size_of(letter));
   const Dims& made = context.outputs[0].meta.shape;
   if (shape == made) return;
-  throw Error(ErrorKind::kValue,
-              fmt::format("{}: the rule {} is for a result [{}], the op makes [{}]",
-                          context.schema.row->name(), rule.text, text_of_list(shape, ", "),
-                          text_of_list(made, ", ")))
-      .with("fix", "write one letter per dim of the op's result, in its order");
+  fail(Fix{"write one letter per dim of the op's result, in its order"},
+       "{}: the rule {} is for a result [{}], the op makes [{}]", context.schema.row->name(),
+       rule.text, text_of_list(shape, ", "), text_of_list(made, ", "));
 }
 
 bool has(std::string_view operand, char factor) {

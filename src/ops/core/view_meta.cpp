@@ -22,19 +22,18 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
       continue;
     }
     if (sizes[i] != -1) {
-      fail(ErrorKind::kValue, Fix{"give sizes of 0 or more, and -1 at most once"},
+      fail(Fix{"give sizes of 0 or more, and -1 at most once"},
            "the size {} at dim {} is negative; only -1 is a size to infer", sizes[i], i);
     }
     if (open) {
-      fail(ErrorKind::kValue, Fix{"write one of the two sizes"},
+      fail(Fix{"write one of the two sizes"},
            "dims {} and {} are both -1; only one size can be inferred", *open, i);
     }
     open = i;
   }
   const bool fits = open ? known > 0 && numel % known == 0 : known == numel;
   if (!fits) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give sizes whose product is {}, or -1 for one of them", numel)},
+    fail(Fix{fmt::format("give sizes whose product is {}, or -1 for one of them", numel)},
          "the sizes [{}] do not hold {} elements", text_of_list(sizes, ", "), numel);
   }
   if (open) result[*open] = numel / known;
@@ -71,7 +70,7 @@ std::optional<Dims> view_strides(const TensorMeta& meta, std::span<const std::in
 
 TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> sizes) {
   if (sizes.size() < meta.shape.size()) {
-    fail(ErrorKind::kValue, Fix{"name all its dims; new ones stand in front"},
+    fail(Fix{"name all its dims; new ones stand in front"},
          "a tensor of {} dims cannot be expanded to {} dims", meta.shape.size(), sizes.size());
   }
   TensorMeta result{Dims(sizes), Dims(sizes.size()), meta.dtype};
@@ -85,7 +84,7 @@ TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> siz
     if (sizes[i] == -1 && !added) result.shape[i] = size;
     if (result.shape[i] != size) {
       if (size != 1 || result.shape[i] < 0) {
-        fail(ErrorKind::kValue, Fix{"use repeat, or give -1 to keep the size"},
+        fail(Fix{"use repeat, or give -1 to keep the size"},
              "dim {} of size {} cannot be expanded to {}; only a size of 1 can", i, size, sizes[i]);
       }
       stride = 0;
@@ -108,16 +107,14 @@ std::string order_reversed(std::size_t ndim) {
 
 TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> dims) {
   if (dims.size() != meta.shape.size()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("reverse all of them: x.permute({})", order_reversed(meta.shape.size()))},
+    fail(Fix{fmt::format("reverse all of them: x.permute({})", order_reversed(meta.shape.size()))},
          "permute names {} dims, the tensor has {}; it must name each once", dims.size(),
          meta.shape.size());
   }
   TensorMeta result{Dims(dims.size()), Dims(dims.size()), meta.dtype};
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (std::ranges::count(dims, dims[i]) > 1) {
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("x.permute({}) reverses all", order_reversed(dims.size()))},
+      fail(Fix{fmt::format("x.permute({}) reverses all", order_reversed(dims.size()))},
            "permute names dim {} twice; it must name each once", dims[i]);
     }
     result.shape[i] = meta.shape[index_of(dims[i])];
@@ -146,7 +143,7 @@ TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> rem
 
 void require_part_shape(std::string_view op, const Dims& source, const Dims& part) {
   if (source == part) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give a src of shape [{}]", text_of_list(part, ", "))},
+  fail(Fix{fmt::format("give a src of shape [{}]", text_of_list(part, ", "))},
        "{}: src has shape [{}]; it must have that of the part, [{}]", op,
        text_of_list(source, ", "), text_of_list(part, ", "));
 }

@@ -43,9 +43,8 @@ OutputMeta formatted(const MetaArgs& args, DType dtype) {
   } else if (format.starts_with("channels_last")) {
     const std::size_t ndim = format == "channels_last" ? 4 : 5;
     if (meta.shape.size() != ndim) {
-      fail(ErrorKind::kValue, Fix{"leave memory_format out"},
-           "{}: {} is for tensors of {} dims, not {}", args.op().name(), format, ndim,
-           meta.shape.size());
+      fail(Fix{"leave memory_format out"}, "{}: {} is for tensors of {} dims, not {}",
+           args.op().name(), format, ndim, meta.shape.size());
     }
     meta.stride = channels_last_strides(meta.shape);
   } else {
@@ -65,7 +64,7 @@ OutputMetas meta_target(const MetaArgs& args) {
   if (args.op().arguments.size() > 1 && args.tensor(1) != nullptr) {
     const TensorMeta* const both[] = {&target, args.tensor(1)};
     if (!(broadcast_shapes(args.op(), both) == target.shape)) {
-      fail(ErrorKind::kValue, Fix{"give the source the target's sizes, or 1 where it repeats"},
+      fail(Fix{"give the source the target's sizes, or 1 where it repeats"},
            "{}: the source {} does not broadcast to the target {}", args.op().name(),
            type_string(*args.tensor(1)), type_string(target));
     }
@@ -128,7 +127,7 @@ Gradients grad_copy(const GradContext& context) {
 /// fill_.Tensor(self, value): a tensor of one element
 Results fill_with(Calls& calls, const Arguments& args) {
   if (args[1].tensor().ndim() != 0) {
-    fail(ErrorKind::kValue, Fix{"give a tensor without dims, or use copy_"},
+    fail(Fix{"give a tensor without dims, or use copy_"},
          "fill_: the value has {} dims; it must have none", args[1].tensor().ndim());
   }
   return calls("copy_", {args[0], args[1]});

@@ -32,8 +32,7 @@ Dims sizes_of(const Argument& argument) {
   const Dims sizes = ints_of(argument);
   for (const std::int64_t size : sizes) {
     if (size < 0) {
-      fail(ErrorKind::kValue,
-           Fix{"write the size itself; only reshape and view infer a size from -1"},
+      fail(Fix{"write the size itself; only reshape and view infer a size from -1"},
            "the size of a tensor dim is {}; it must be 0 or more", size);
     }
   }
@@ -48,7 +47,7 @@ OutputMetas meta_sized(const MetaArgs& args) {
 OutputMetas meta_strided(const MetaArgs& args) {
   const Dims size = sizes_of(args[0]), stride = sizes_of(args[1]);
   if (size.size() != stride.size()) {
-    fail(ErrorKind::kValue, Fix{"write one stride per size"},
+    fail(Fix{"write one stride per size"},
          "empty_strided: there are {} sizes and {} strides; there must be as many", size.size(),
          stride.size());
   }
@@ -63,8 +62,8 @@ OutputMetas meta_permuted(const MetaArgs& args) {
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t d = 0; d < std::max(sorted.size(), meta.shape.size()); ++d) {
     if (sorted.size() == meta.shape.size() && sorted[d] == static_cast<std::int64_t>(d)) continue;
-    fail(ErrorKind::kValue, Fix{"name each dim once"},
-         "empty_permuted: the layout does not name each of {} dims once", meta.shape.size());
+    fail(Fix{"name each dim once"}, "empty_permuted: the layout does not name each of {} dims once",
+         meta.shape.size());
   }
   std::int64_t step = 1;
   for (std::size_t i = order.size(); i-- > 0;) {
@@ -114,7 +113,7 @@ OutputMetas meta_arange(const MetaArgs& args) {
                                                     : end.to_int() > start.to_int());
   if (step.to_double() == 0 || away ||
       (end.to_double() - start.to_double()) / step.to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"give a step that leads from start to end: arange(5, 0, -1)"},
+    fail(Fix{"give a step that leads from start to end: arange(5, 0, -1)"},
          "arange never reaches {} from {} in steps of {}", end.to_double(), start.to_double(),
          step.to_double());
   }
@@ -151,8 +150,8 @@ OutputMetas meta_triangle_indices(const MetaArgs& args) {
   const Dims sides = sizes_of(Dims{args[0].to_int(), args[1].to_int()});
   constexpr std::int64_t kMost = 1 << 24;
   if (sides[0] > kMost || sides[1] > kMost) {
-    fail(ErrorKind::kValue, Fix{"use smaller sides"},
-         "{}: a matrix of {} by {} has too many positions", args.op().base, sides[0], sides[1]);
+    fail(Fix{"use smaller sides"}, "{}: a matrix of {} by {} has too many positions",
+         args.op().base, sides[0], sides[1]);
   }
   const std::int64_t offset = std::clamp(args[2].to_int(), -2 * kMost, 2 * kMost);
   std::int64_t count = 0;
@@ -247,8 +246,8 @@ OutputMetas meta_of_law(const MetaArgs& args) {
   const TensorMeta& drawn = metas[0].meta;
   const bool any_drawn = empty == NoElements::kRefused || product(drawn.shape) > 0;
   if (gives(drawn.dtype) || !any_drawn) return metas;
-  fail(ErrorKind::kValue, Fix{"draw into a tensor of torch.float32, and cast it"},
-       "{} draws no numbers of dtype {}", args.op().name(), to_string(drawn.dtype));
+  fail(Fix{"draw into a tensor of torch.float32, and cast it"}, "{} draws no numbers of dtype {}",
+       args.op().name(), to_string(drawn.dtype));
 }
 
 constexpr NoElements kRefused = NoElements::kRefused;
@@ -258,7 +257,7 @@ void require_bound(const MetaArgs& args, std::string_view name, double bound, DT
   const double most = floats ? largest_finite(dtype) : highest_number(dtype).to_double();
   const double least = floats ? -most : lowest_number(dtype).to_double();
   if (bound >= least && bound <= most) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("draw from {:.17g} to {:.17g}", least, most)},
+  fail(Fix{fmt::format("draw from {:.17g} to {:.17g}", least, most)},
        "{}: {} is {:.17g}, out of the range of {}", args.op().name(), name, bound,
        to_string(dtype));
 }
@@ -296,16 +295,16 @@ OutputMetas meta_dropout(const MetaArgs& args) {
 OutputMetas meta_multinomial(const MetaArgs& args) {
   Dims shape = args.tensor(0)->shape;
   if (shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"give weights of shape [categories] or [rows, categories]"},
+    fail(Fix{"give weights of shape [categories] or [rows, categories]"},
          "multinomial takes weights of one or two dims, not 0");
   }
   const std::int64_t draws = args[1].to_int();
   if (!is_floating(args.tensor(0)->dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
-         args.op().name(), to_string(args.tensor(0)->dtype));
+    fail(Fix{"cast it first: x.float()"}, "{} takes floats, not {}", args.op().name(),
+         to_string(args.tensor(0)->dtype));
   }
   if (shape.size() > 2 || draws < 1 || shape.back() == 0) {
-    fail(ErrorKind::kValue, Fix{"give weights of shape [rows, categories], and draw at least once"},
+    fail(Fix{"give weights of shape [rows, categories], and draw at least once"},
          "multinomial: there are {} draws from {} categories in {} dims; draws and categories must "
          "be at least 1, dims 1 or 2",
          draws, shape.back(), shape.size());
@@ -326,7 +325,7 @@ Rows rule_whole(const RuleContext&) { return {}; }
 
 OutputMetas meta_triangle(const MetaArgs& args) {
   if (args.tensor(0)->shape.size() < 2) {
-    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) makes a matrix of a vector"},
+    fail(Fix{"x.unsqueeze(0) makes a matrix of a vector"},
          "{} takes a tensor of at least two dims, not {}", args.op().name(),
          args.tensor(0)->shape.size());
   }

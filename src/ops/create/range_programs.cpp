@@ -32,7 +32,7 @@ Expression end_of(Calls& calls, const DTensor& like, const Argument& argument) {
     return {calls, calls.one("new_full", {like, Dims{}, argument, DType::kF64})};
   }
   if (argument.tensor().ndim() != 0) {
-    fail(ErrorKind::kValue, Fix{"give a number, or a tensor without dims"},
+    fail(Fix{"give a number, or a tensor without dims"},
          "linspace: an end has {} dims; it must have none", argument.tensor().ndim());
   }
   return Expression(calls, argument.tensor()).to(DType::kF64);
@@ -43,7 +43,7 @@ Expression between(Calls& calls, const Arguments& args, DType dtype) {
   const DTensor& like = tensor_among(args);
   const std::int64_t steps = args[2].to_int();
   if (steps < 0) {
-    fail(ErrorKind::kValue, Fix{"give the number of values"},
+    fail(Fix{"give the number of values"},
          "linspace: the number of steps is {}; it must not be negative", steps);
   }
   const auto whole = [&](const Expression& end) {
@@ -83,7 +83,7 @@ Results window(Calls& calls, const Arguments& args) {
   const std::int64_t length = args[0].to_int();
   const DType dtype = require_float("a window", wanted_dtype(args[1 + numbers]));
   if (length < 0) {
-    fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
+    fail(Fix{"give how many numbers there are"},
          "the length of a window is {}; it must not be negative", length);
   }
   if (length == 1) return {calls.one("ones", {Dims{1}, dtype})};
@@ -137,8 +137,8 @@ Results normal_tensors(Calls& calls, const Arguments& args) {
 
 void require_deviation(const Argument& deviation) {
   if (deviation.to_double() >= 0) return;
-  fail(ErrorKind::kValue, Fix{"give a std of at least 0"},
-       "normal: std is {}; it must not be negative", deviation.text());
+  fail(Fix{"give a std of at least 0"}, "normal: std is {}; it must not be negative",
+       deviation.text());
 }
 
 Results normal_about(Calls& calls, const Arguments& args) {
@@ -166,12 +166,12 @@ std::int64_t last_of_permutation(DType dtype) {
 Results randperm(Calls& calls, const Arguments& args) {
   const std::int64_t count = args[0].to_int();
   if (count < 0) {
-    fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
-         "randperm: n is {}; it must not be negative", count);
+    fail(Fix{"give how many numbers there are"}, "randperm: n is {}; it must not be negative",
+         count);
   }
   const DType dtype = dtype_or(args[1], DType::kI64);
   if (dtype == DType::kBool || is_complex(dtype) || count - 1 > last_of_permutation(dtype)) {
-    fail(ErrorKind::kValue, Fix{"leave out the dtype, and cast the result"},
+    fail(Fix{"leave out the dtype, and cast the result"},
          "randperm: {} numbers cannot be numbered in {}", count, to_string(dtype));
   }
   const DTensor draws = calls.one("rand", {Dims{count}, DType::kF64});
@@ -196,8 +196,7 @@ Results affine_grid(Calls& calls, const Arguments& args) {
   const auto dims = static_cast<std::int64_t>(size.size()) - 2;
   const bool fits = (dims == 2 || dims == 3) && theta.shape() == Dims{size[0], dims, dims + 1};
   if (!fits) {
-    fail(ErrorKind::kValue,
-         Fix{"give sizes [batch, channels, height, width] and theta of shape [batch, 2, 3]"},
+    fail(Fix{"give sizes [batch, channels, height, width] and theta of shape [batch, 2, 3]"},
          "affine_grid_generator: theta of shape [{}] does not fit a picture of shape [{}]",
          text_of_list(theta.shape(), ", "), text_of_list(size, ", "));
   }

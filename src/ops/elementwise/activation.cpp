@@ -93,7 +93,7 @@ OutputMetas meta_angle(const MetaArgs& args) {
 /// Both operands have one dtype.
 OutputMetas meta_heaviside(const MetaArgs& args) {
   if (args.tensor(0)->dtype != args.tensor(1)->dtype) {
-    fail(ErrorKind::kValue, Fix{"cast one of them: values.to(x.dtype)"},
+    fail(Fix{"cast one of them: values.to(x.dtype)"},
          "{} takes tensors of one dtype, not {} and {}", args.op().name(),
          to_string(args.tensor(0)->dtype), to_string(args.tensor(1)->dtype));
   }
@@ -125,8 +125,7 @@ Expression elu(const Pieces& p) {
 }
 Expression celu(const Pieces& p) {
   if (p.number(1) == 0) {
-    fail(ErrorKind::kValue, Fix{"give another alpha; relu is its limit"},
-         "celu: alpha is 0, which it divides by");
+    fail(Fix{"give another alpha; relu is its limit"}, "celu: alpha is 0, which it divides by");
   }
   return elu_of(p[0], p.number(1), 1, 1 / p.number(1));
 }
@@ -152,8 +151,8 @@ Expression softshrink(const Pieces& p) {
   const Expression x = p[0];
   const double width = p.number(1);
   if (!(width >= 0)) {
-    fail(ErrorKind::kValue, Fix{"give a lambd of at least 0"},
-         "softshrink: lambd is {}, must not be negative", p.argument(1).text());
+    fail(Fix{"give a lambd of at least 0"}, "softshrink: lambd is {}, must not be negative",
+         p.argument(1).text());
   }
   const Expression above = x - width, below = x + width;
   return x.gt(width).choose(above, x.lt(-width).choose(below, x * 0.0));

@@ -22,13 +22,13 @@ OutputMetas meta_scaled(const MetaArgs& args) {
   OutputMetas outputs = meta_promoted(args);
   const DType dtype = outputs[0].meta.dtype;
   if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
-    fail(ErrorKind::kValue, Fix{"give an integer alpha, or cast the tensor first: x.float()"},
+    fail(Fix{"give an integer alpha, or cast the tensor first: x.float()"},
          "{}: alpha is a float, the result is {}", args.op().name(), to_string(dtype));
   }
   const bool truth = argument_or_none(args, "alpha").scalar().category() == Category::kBool;
   if (truth && dtype != DType::kBool) {
-    fail(ErrorKind::kValue, Fix{"write alpha=1, or leave it out"},
-         "{}: alpha is a bool, the result is {}", args.op().name(), to_string(dtype));
+    fail(Fix{"write alpha=1, or leave it out"}, "{}: alpha is a bool, the result is {}",
+         args.op().name(), to_string(dtype));
   }
   return outputs;
 }
@@ -54,8 +54,7 @@ void require_bounds(const MetaArgs& args, const Argument& least, const Argument&
   const bool too_high = least.is_scalar() && least.to_int() > highest_number(dtype).to_int();
   const bool too_low = most.is_scalar() && most.to_int() < lowest_number(dtype).to_int();
   if (!too_high && !too_low) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("give a bound from {} to {}", lowest_number(dtype).to_int(),
+  fail(Fix{fmt::format("give a bound from {} to {}", lowest_number(dtype).to_int(),
                        highest_number(dtype).to_int())},
        "{}: no number of dtype {} keeps to the bound {}", args.op().name(), to_string(dtype),
        (too_high ? least : most).text());
@@ -63,8 +62,8 @@ void require_bounds(const MetaArgs& args, const Argument& least, const Argument&
 
 OutputMetas meta_clamp(const MetaArgs& args) {
   if (args[1].is_none() && args[2].is_none()) {
-    fail(ErrorKind::kValue, Fix{"write clamp(x, min=0), or max=, or both"},
-         "{} takes a lower or an upper bound", args.op().name());
+    fail(Fix{"write clamp(x, min=0), or max=, or both"}, "{} takes a lower or an upper bound",
+         args.op().name());
   }
   OutputMetas outputs = meta_promoted(args);
   require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
@@ -84,11 +83,11 @@ OutputMetas meta_clamp_max(const MetaArgs& args) {
 OutputMetas meta_pow_scalar(const MetaArgs& args) {
   OutputMetas outputs = meta_promoted(args);
   if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"cast the base first: pow(x.float(), -1)"},
+    fail(Fix{"cast the base first: pow(x.float(), -1)"},
          "{}: integers have no negative integer powers", args.op().name());
   }
   if (!representable(args[1].scalar(), outputs[0].meta.dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast the base first: x.to(torch.int64)"},
+    fail(Fix{"cast the base first: x.to(torch.int64)"},
          "{}: the exponent {} is out of the range of {}", args.op().name(), args[1].text(),
          to_string(outputs[0].meta.dtype));
   }
@@ -99,8 +98,8 @@ OutputMetas meta_pow_scalar(const MetaArgs& args) {
 OutputMetas meta_addcdiv(const MetaArgs& args) {
   OutputMetas outputs = meta_tensors(args);
   if (is_integral(outputs[0].meta.dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast the tensors first: x.float()"},
-         "{} divides floats, not integers", args.op().name());
+    fail(Fix{"cast the tensors first: x.float()"}, "{} divides floats, not integers",
+         args.op().name());
   }
   return outputs;
 }
@@ -114,7 +113,7 @@ OutputMetas meta_div_mode(const MetaArgs& args) {
 OutputMetas meta_masked_fill(const MetaArgs& args) {
   const std::size_t ndim = args.tensor(2)->shape.size();
   if (ndim > 0) {
-    fail(ErrorKind::kValue, Fix{"where(mask, value, x) takes an element of value for each of x"},
+    fail(Fix{"where(mask, value, x) takes an element of value for each of x"},
          "{}: the value has {} dims, must have none", args.op().name(), ndim);
   }
   return meta_first(args);
@@ -124,9 +123,8 @@ OutputMetas meta_masked_fill(const MetaArgs& args) {
 OutputMetas meta_lerp(const MetaArgs& args) {
   const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   if (dtype != args.tensor(1)->dtype) {
-    fail(ErrorKind::kValue, Fix{"cast one of them: end.to(x.dtype)"},
-         "{} takes tensors of one dtype, not {} and {}", args.op().name(), to_string(dtype),
-         to_string(args.tensor(1)->dtype));
+    fail(Fix{"cast one of them: end.to(x.dtype)"}, "{} takes tensors of one dtype, not {} and {}",
+         args.op().name(), to_string(dtype), to_string(args.tensor(1)->dtype));
   }
   return meta_tensors(args);
 }
@@ -135,8 +133,8 @@ OutputMetas meta_lerp(const MetaArgs& args) {
 OutputMetas meta_where(const MetaArgs& args) {
   const DType condition = args.tensor(0)->dtype;
   if (condition != DType::kBool && condition != DType::kU8) {
-    fail(ErrorKind::kValue, Fix{"compare it with a number: x != 0"},
-         "{}: the condition is {}, must be bool", args.op().name(), to_string(condition));
+    fail(Fix{"compare it with a number: x != 0"}, "{}: the condition is {}, must be bool",
+         args.op().name(), to_string(condition));
   }
   Operands operands = tensor_operands(args);
   Operands values = operands;

@@ -18,7 +18,7 @@ OutputMetas meta_of_parts(const MetaArgs& args) {
   const DType dtype = args.tensor(0)->dtype;
   const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
   if (!wide || args.tensor(1)->dtype != dtype) {
-    fail(ErrorKind::kValue, Fix{"cast both to torch.float32, or both to torch.float64"},
+    fail(Fix{"cast both to torch.float32, or both to torch.float64"},
          "{} takes two tensors of float32 or two of float64, not {} and {}", args.op().name(),
          to_string(dtype), to_string(args.tensor(1)->dtype));
   }
@@ -82,7 +82,7 @@ Results real_part(Calls& calls, const Arguments& args) {
 Results imaginary_part(Calls& calls, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
   if (!is_complex(x.value().dtype())) {
-    fail(ErrorKind::kValue, Fix{"use torch.zeros_like(x)"}, "imag takes complex tensors, not {}",
+    fail(Fix{"use torch.zeros_like(x)"}, "imag takes complex tensors, not {}",
          to_string(x.value().dtype()));
   }
   return {Argument(complex_part(x, 1).value())};

@@ -139,7 +139,7 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
   const auto count = static_cast<std::int64_t>(self.size());
   if (first.size() != self.size() || second.size() != self.size() ||
       numbers.shape() != Dims{count}) {
-    fail(ErrorKind::kValue, Fix{"give lists of one length, and a number for each element"},
+    fail(Fix{"give lists of one length, and a number for each element"},
          "{}: there are {}, {} and {} tensors, and numbers of shape [{}]; there must be as many of "
          "each",
          op, self.size(), first.size(), second.size(), text_of_list(numbers.shape(), ", "));

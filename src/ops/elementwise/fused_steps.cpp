@@ -137,7 +137,7 @@ Results run_fused_sgd(Calls& calls, const OpRow& row, const Arguments& args) {
   constexpr std::size_t kBuffers = 2, kMomentum = 4;
   const bool plain = args[kMomentum].to_double() == 0;
   if (plain && !args[kBuffers].list().empty()) {
-    fail(ErrorKind::kValue, Fix{"pass momentum_buffer_list=[] where momentum is 0"},
+    fail(Fix{"pass momentum_buffer_list=[] where momentum is 0"},
          "{}: there are {} momentum buffers; where momentum is 0 there must be none", row.name(),
          args[kBuffers].list().size());
   }

@@ -28,8 +28,7 @@ class Formula {
       found_ = true;
     }
     if (is_floating(dtype_)) return;
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "an activation takes floats, not {}",
-         to_string(dtype_));
+    fail(Fix{"cast it first: x.float()"}, "an activation takes floats, not {}", to_string(dtype_));
   }
   Expression operator[](std::size_t index) const {
     return Expression(calls_, args_[index].tensor()).to(f32_for_half(dtype_));
@@ -62,7 +61,7 @@ Results elu_backward(Calls& calls, const Arguments& args) {
   const double below = f.number(1) * f.number(2), above = f.number(2), inner = f.number(3);
   const bool is_result = args[4].to_bool();
   if (is_result && f.number(1) < 0) {
-    fail(ErrorKind::kValue, Fix{"pass the input instead of the result"},
+    fail(Fix{"pass the input instead of the result"},
          "elu_backward: alpha is {}; of a negative one the result does not tell the input",
          args[1].text());
   }
@@ -140,8 +139,8 @@ std::array<Expression, 2> halves(Calls& calls, const Expression& x, const Argume
   const std::int64_t dim = wrap_dim(argument.to_int(), whole.ndim());
   const std::int64_t length = whole.ndim() == 0 ? 1 : whole.shape()[index_of(dim)];
   if (length % 2 != 0) {
-    fail(ErrorKind::kValue, Fix{"name a dim of even size"},
-         "glu: dim {} has size {}; it must have two equal halves", dim, length);
+    fail(Fix{"name a dim of even size"}, "glu: dim {} has size {}; it must have two equal halves",
+         dim, length);
   }
   const auto half = [&](std::int64_t start) -> Expression {
     return {calls, calls.one("aten::slice.Tensor", {whole, dim, start, start + length / 2})};
@@ -162,7 +161,7 @@ Results glu_backward(Calls& calls, const Arguments& args) {
   const auto [values, gates] = halves(calls, f.whole(1), args[2]);
   const Expression open = gates.of("aten::sigmoid"), gradient = f[0];
   if (gradient.value().shape() != values.value().shape()) {
-    fail(ErrorKind::kValue, Fix{"pass the gradient of what glu gave"},
+    fail(Fix{"pass the gradient of what glu gave"},
          "glu_backward: the gradient does not have the shape of one half");
   }
   const Expression shut = (-open + 1) * open * values * gradient;
@@ -211,7 +210,7 @@ Results prelu(Calls& calls, const Arguments& args) {
   const std::int64_t channels = x.ndim() < 2 ? 1 : x.shape()[1];
   if (weight.ndim() > 1 || (weight.numel() != 1 && weight.numel() != channels)) {
     fail(
-        ErrorKind::kValue, Fix{fmt::format("give a weight of shape [1] or [{}]", channels)},
+        Fix{fmt::format("give a weight of shape [1] or [{}]", channels)},
         "prelu: there are {} weights in {} dims; there must be one, or one for each of {} channels",
         weight.numel(), weight.ndim(), channels);
   }
@@ -231,7 +230,7 @@ Slopes leak(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const double lower = args[2].to_double(), upper = args[3].to_double();
   if (!(lower <= upper)) {
-    fail(ErrorKind::kValue, Fix{"give a lower bound that is not above the upper one"},
+    fail(Fix{"give a lower bound that is not above the upper one"},
          "rrelu_with_noise: slopes are drawn from {} to {}; the lower bound must not be above the "
          "upper one",
          lower, upper);
@@ -287,7 +286,7 @@ Results alpha_dropout(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const double p = args[1].to_double();
   if (!(p >= 0 && p <= 1)) {
-    fail(ErrorKind::kValue, Fix{"p is the share of the elements that are dropped"},
+    fail(Fix{"p is the share of the elements that are dropped"},
          "alpha_dropout: p is {}, must be in [0, 1]", args[1].text());
   }
   if (p == 0 || !args[2].to_bool() || x.numel() == 0) return {x};
@@ -299,7 +298,7 @@ Results alpha_dropout(Calls& calls, const Arguments& args) {
 Results fused_dropout(Calls& calls, const Arguments& args) {
   const double kept = args[1].to_double();
   if (!(kept > 0 && kept <= 1)) {
-    fail(ErrorKind::kValue, Fix{"p is the share of the elements that are kept"},
+    fail(Fix{"p is the share of the elements that are kept"},
          "_fused_dropout: p is {}, must be above 0 and at most 1", args[1].text());
   }
   const Expression x(calls, args[0].tensor());

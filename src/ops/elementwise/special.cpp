@@ -26,8 +26,8 @@ OutputMetas meta_integers(const MetaArgs& args) {
   OutputMetas outputs = meta_tensors(args);
   const DType dtype = outputs[0].meta.dtype;
   if (!is_integral(dtype) || dtype == DType::kBool) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.to(torch.int64)"}, "{} takes integers, not {}",
-         args.op().name(), to_string(dtype));
+    fail(Fix{"cast it first: x.to(torch.int64)"}, "{} takes integers, not {}", args.op().name(),
+         to_string(dtype));
   }
   return outputs;
 }
@@ -37,8 +37,8 @@ OutputMetas meta_neighbour(const MetaArgs& args) {
   OutputMetas outputs = meta_tensors(args);
   const DType dtype = outputs[0].meta.dtype;
   if (is_integral(dtype) || is_complex(dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
-         args.op().name(), to_string(dtype));
+    fail(Fix{"cast it first: x.float()"}, "{} takes floats, not {}", args.op().name(),
+         to_string(dtype));
   }
   return outputs;
 }
@@ -53,8 +53,8 @@ OutputMetas meta_frexp(const MetaArgs& args) {
 
 OutputMetas meta_polygamma(const MetaArgs& args) {
   if (argument_or_none(args, "n").to_int() < 0) {
-    fail(ErrorKind::kValue, Fix{"n counts derivatives of digamma: 0, 1, .."},
-         "{}: n is {}, must not be negative", args.op().name(), argument_or_none(args, "n").text());
+    fail(Fix{"n counts derivatives of digamma: 0, 1, .."}, "{}: n is {}, must not be negative",
+         args.op().name(), argument_or_none(args, "n").text());
   }
   OutputMetas outputs = meta_tensors(args);
   outputs[0].meta.dtype = float_dtype(outputs[0].meta.dtype);
@@ -64,8 +64,8 @@ OutputMetas meta_polygamma(const MetaArgs& args) {
 OutputMetas meta_mvlgamma(const MetaArgs& args) {
   constexpr std::int64_t kMostDims = 1 << 12;  // one logarithm for each
   if (args[1].to_int() < 1 || args[1].to_int() > kMostDims) {
-    fail(ErrorKind::kValue, Fix{"p counts dims: 1, 2, .."}, "{}: p is {}, must be from 1 to {}",
-         args.op().name(), args[1].text(), kMostDims);
+    fail(Fix{"p counts dims: 1, 2, .."}, "{}: p is {}, must be from 1 to {}", args.op().name(),
+         args[1].text(), kMostDims);
   }
   OutputMetas outputs = meta_tensors(args);
   outputs[0].meta.dtype = float_dtype(outputs[0].meta.dtype);
@@ -395,7 +395,7 @@ constexpr Polynomial kPolynomials[] = {
 OutputMetas meta_polynomial(const MetaArgs& args) {
   constexpr double kMostSteps = 1e6;
   if (args.tensor(1) == nullptr && args[1].to_double() > kMostSteps) {
-    fail(ErrorKind::kValue, Fix{"give a degree of at most 1000000"},
+    fail(Fix{"give a degree of at most 1000000"},
          "{}: the degree is {}, which takes too many steps", args.op().name(), args[1].text());
   }
   return meta_promoted_float(args);

@@ -36,8 +36,8 @@ Results nonzero(Calls& calls, const Arguments& args) {
 Results nonzero_static(Calls& calls, const Arguments& args) {
   const std::int64_t size = args[1].to_int();
   if (size < 0) {
-    fail(ErrorKind::kValue, Fix{"give a size of at least 0"},
-         "nonzero_static: size is {}; it must not be negative", size);
+    fail(Fix{"give a size of at least 0"}, "nonzero_static: size is {}; it must not be negative",
+         size);
   }
   const DTensor all = calls.one("nonzero", {args[0]});
   const std::int64_t found = all.shape()[0];
@@ -48,8 +48,8 @@ Results nonzero_static(Calls& calls, const Arguments& args) {
 
 void require_mask(std::string_view op, const DTensor& mask) {
   if (mask.dtype() == DType::kBool) return;
-  fail(ErrorKind::kValue, Fix{"compare it with a number: x != 0"},
-       "{}: the mask is {}, must be bool", op, to_string(mask.dtype()));
+  fail(Fix{"compare it with a number: x != 0"}, "{}: the mask is {}, must be bool", op,
+       to_string(mask.dtype()));
 }
 
 /// masked_select(self, mask)
@@ -72,7 +72,7 @@ Results masked_scatter(Calls& calls, const Arguments& args) {
   const Argument places = places_of_all(calls, mask).at(0);
   const std::int64_t count = places.tensor().numel();
   if (source.dtype() != x.dtype() || source.numel() < count) {
-    fail(ErrorKind::kValue, Fix{"give as many elements as the mask chooses, in the tensor's dtype"},
+    fail(Fix{"give as many elements as the mask chooses, in the tensor's dtype"},
          "masked_scatter: the mask chooses {} elements of {}, the source has {} of {}; it must "
          "have as many, of the same dtype",
          count, to_string(x.dtype()), source.numel(), to_string(source.dtype()));
@@ -106,7 +106,7 @@ Results bincount(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t least = args[2].to_int();
   if (x.ndim() != 1 || !is_integral(x.dtype()) || least < 0) {
-    fail(ErrorKind::kValue, Fix{"give integers in one dim, and a minlength of at least 0"},
+    fail(Fix{"give integers in one dim, and a minlength of at least 0"},
          "bincount: the tensor is {} of {} dims, minlength is {}; they must be integers of one "
          "dim, and at least 0",
          to_string(x.dtype()), x.ndim(), least);
@@ -114,7 +114,7 @@ Results bincount(Calls& calls, const Arguments& args) {
   std::int64_t size = least;
   if (x.numel() > 0) {
     if (integer_in(calls, calls.one("min", {x})) < 0) {
-      fail(ErrorKind::kValue, Fix{"give numbers of at least 0"}, "bincount: a number is negative");
+      fail(Fix{"give numbers of at least 0"}, "bincount: a number is negative");
     }
     size = std::max(size, integer_in(calls, calls.one("max", {x})) + 1);
   }

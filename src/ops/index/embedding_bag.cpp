@@ -32,7 +32,7 @@ struct Bags {
         mode(static_cast<BagMode>(args[4].to_int())),
         count(offsets.numel() - (args[7].to_bool() ? 1 : 0)) {
     if (weight.ndim() != 2 || indices.ndim() != 1 || offsets.ndim() != 1 || count < 0) {
-      fail(ErrorKind::kValue, Fix{"give a matrix, a list of indices and where each bag begins"},
+      fail(Fix{"give a matrix, a list of indices and where each bag begins"},
            "_embedding_bag takes a table of 2 dims, indices and offsets of 1, not of {}, {} and {}",
            weight.ndim(), indices.ndim(), offsets.ndim());
     }
@@ -159,17 +159,15 @@ Expression for_rows(Calls& calls, const DTensor& factors) {
 
 void refuse_sparse(bool sparse) {
   if (!sparse) return;
-  throw Error(ErrorKind::kUnsupported,
-              "_embedding_bag_backward: sparse gradients do not exist here")
-      .with("fix", "pass sparse=False");
+  fail(ErrorKind::kUnsupported, Fix{"pass sparse=False"},
+       "_embedding_bag_backward: sparse gradients do not exist here");
 }
 
 /// Gradients of bags, one row each, and lists of indices and of beginnings of bags.
 void check_bags(const char* op, const DTensor& gradient, const DTensor& indices,
                 const DTensor& offsets) {
   if (gradient.ndim() == 2 && indices.ndim() == 1 && offsets.ndim() == 1) return;
-  fail(ErrorKind::kValue,
-       Fix{"give a row for each bag, a list of indices and where each bag begins"},
+  fail(Fix{"give a row for each bag, a list of indices and where each bag begins"},
        "{} takes gradients of 2 dims, indices and offsets of 1, not of {}, {} and {}", op,
        gradient.ndim(), indices.ndim(), offsets.ndim());
 }

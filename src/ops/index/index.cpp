@@ -32,8 +32,8 @@ std::int64_t dim_argument(const RuleContext& context) {
 void require_index(const TensorMeta& index) {
   // An index without elements names nothing, whatever its dtype.
   if (index.dtype != DType::kI64 && index.dtype != DType::kI32 && product(index.shape) > 0) {
-    fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
-         "the dtype of an index must be i64 or i32, not {}", to_string(index.dtype));
+    fail(Fix{"cast it: index.to(torch.int64)"}, "the dtype of an index must be i64 or i32, not {}",
+         to_string(index.dtype));
   }
 }
 
@@ -46,20 +46,19 @@ void check_index_fits(const MetaArgs& args, const TensorMeta& addressed, std::si
   if (product(index) == 0) return;
   const std::size_t ndim = std::max<std::size_t>(shape.size(), 1);
   if (std::max<std::size_t>(index.size(), 1) != ndim) {
-    fail(ErrorKind::kValue, Fix{"index.unsqueeze(-1) adds a dim, index.flatten() joins all"},
+    fail(Fix{"index.unsqueeze(-1) adds a dim, index.flatten() joins all"},
          "{} takes an index of {} dims, not {}", args.op().base, ndim, index.size());
   }
   for (std::size_t i = 0; i < std::min(shape.size(), index.size()); ++i) {
     if (i != free_dim && index[i] > shape[i]) {
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("narrow the index: index.narrow({}, 0, {})", i, shape[i])},
+      fail(Fix{fmt::format("narrow the index: index.narrow({}, 0, {})", i, shape[i])},
            "{}: in dim {} the index has size {}, the tensor {}; the index must not be longer",
            args.op().base, i, index[i], shape[i]);
     }
   }
   const bool too_long = shape.empty() && product(index) > 1 && free_dim == kNoDim;
   if (too_long) {
-    fail(ErrorKind::kValue, Fix{"give one index: index[:1]"},
+    fail(Fix{"give one index: index[:1]"},
          "{}: there are {} indices for a tensor without dims; there must be one", args.op().base,
          product(index));
   }
@@ -140,15 +139,15 @@ OutputMetas meta_index_select(const MetaArgs& args) {
   const TensorMeta& index = *args.tensor(2);
   require_index(index);
   if (index.shape.size() > 1) {
-    fail(ErrorKind::kValue, Fix{"flatten it: index.flatten()"},
-         "index_select takes an index of one dim, not {}", index.shape.size());
+    fail(Fix{"flatten it: index.flatten()"}, "index_select takes an index of one dim, not {}",
+         index.shape.size());
   }
   Dims shape = self.shape;
   const std::size_t dim = index_of(wrap_dim(args[1].to_int(), shape.size()));
   if (!shape.empty()) {
     shape[dim] = product(index.shape);
   } else if (product(index.shape) != 1) {
-    fail(ErrorKind::kValue, Fix{"give one index, or a tensor of at least one dim"},
+    fail(Fix{"give one index, or a tensor of at least one dim"},
          "index_select: a tensor without dims has one element, and the index has {}",
          product(index.shape));
   }
@@ -201,7 +200,7 @@ OutputMetas meta_index_fill(const MetaArgs& args) {
   const TensorMeta* value = args.tensor(3);
   const std::size_t dims = args.tensor(2)->shape.size();
   if (dims > 1 || (value != nullptr && !value->shape.empty())) {
-    fail(ErrorKind::kValue, Fix{"give an index of one dim and a value without dims"},
+    fail(Fix{"give an index of one dim and a value without dims"},
          "{}: the index has {} dims and the value {}; they must have at most 1 and none",
          args.op().base, dims, value == nullptr ? 0 : value->shape.size());
   }
@@ -236,8 +235,7 @@ void require_reduction(const MetaArgs& args) {
   const bool by_index = args.op().base.starts_with("aten::index_reduce");
   const bool adds = by_index && reduction == ScatterReduction::kSum;
   if (reduction && !adds) return;
-  fail(ErrorKind::kValue,
-       Fix{by_index ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
+  fail(Fix{by_index ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
                     : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
        "{}: there is no reduction {}", args.op().base, args[4].text());
 }
@@ -277,8 +275,7 @@ OutputMetas meta_index_put(const MetaArgs& args) {
   const TensorMeta target = contiguous_meta(places, self.dtype);
   const TensorMeta* const both[] = {&target, &values};
   if (broadcast_shapes(args.op(), both) != places) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give values of shape [{}], or 1 where they repeat",
+    fail(Fix{fmt::format("give values of shape [{}], or 1 where they repeat",
                          text_of_list(places, ", "))},
          "{}: values of shape [{}] do not broadcast to the places [{}]", args.op().name(),
          text_of_list(values.shape, ", "), text_of_list(places, ", "));
@@ -359,8 +356,7 @@ OutputMetas meta_index_add(const MetaArgs& args) {
   }
   const bool one = !self.shape.empty() || product(index.shape) == 1;
   if (index.shape.size() > 1 || shape != source.shape || !one) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
+    fail(Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
          "{}: the source has shape [{}], there are {} indices for dim {} of [{}]", args.op().base,
          text_of_list(source.shape, ", "), product(index.shape), args[1].to_int(),
          text_of_list(self.shape, ", "));

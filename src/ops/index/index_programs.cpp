@@ -19,8 +19,8 @@ using namespace grad;
 
 void require_long(std::string_view op, const DTensor& index) {
   if (index.dtype() == DType::kI64) return;
-  fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
-       "{}: the dtype of an index must be i64, not {}", op, to_string(index.dtype()));
+  fail(Fix{"cast it: index.to(torch.int64)"}, "{}: the dtype of an index must be i64, not {}", op,
+       to_string(index.dtype()));
 }
 
 DTensor flat(Calls& calls, const DTensor& x) { return regrouped(calls, x, Dims{x.numel()}); }
@@ -37,7 +37,7 @@ Results put(Calls& calls, const Arguments& args) {
   const DTensor &self = args[0].tensor(), &index = args[1].tensor();
   require_long("put", index);
   if (args[2].tensor().numel() != index.numel()) {
-    fail(ErrorKind::kValue, Fix{"give one element for each index"},
+    fail(Fix{"give one element for each index"},
          "put: there are {} indices and {} elements; there must be as many", index.numel(),
          args[2].tensor().numel());
   }
@@ -69,8 +69,7 @@ Results index_copy(Calls& calls, const Arguments& args) {
   if (!shape.empty()) shape[index_of(dim)] = index.numel();
   const bool one = index.numel() == 1 && source.numel() == 1 && self.ndim() <= 1;
   if (index.ndim() > 1 || (source.shape() != shape && !one)) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
+    fail(Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
          "index_copy: the source has shape [{}], there are {} indices for dim {} of [{}]",
          text_of_list(source.shape(), ", "), index.numel(), dim, text_of_list(self.shape(), ", "));
   }
@@ -107,7 +106,7 @@ Results one_hot(Calls& calls, const Arguments& args) {
     count = integer_in(calls, calls.one("max", {classes})) + 1;
   }
   if (count < 1) {
-    fail(ErrorKind::kValue, Fix{"give the number of classes"},
+    fail(Fix{"give the number of classes"},
          "one_hot: the number of classes is {}; it must be at least 1", count);
   }
   Dims shape = classes.shape();
@@ -200,8 +199,8 @@ Results index_put_in_place(Calls& calls, const Arguments& args) {
 ArgumentList within(Calls& calls, const DTensor& self, const Argument& indices) {
   ArgumentList inside = indices.list();
   if (inside.size() > self.ndim()) {
-    fail(ErrorKind::kValue, Fix{"give one index per dim"},
-         "there are {} indices for a tensor of {} dims", inside.size(), self.ndim());
+    fail(Fix{"give one index per dim"}, "there are {} indices for a tensor of {} dims",
+         inside.size(), self.ndim());
   }
   for (std::size_t d = 0; d < inside.size(); ++d) {
     if (!inside[d].is_tensor()) continue;
@@ -238,7 +237,7 @@ const char* reduction_of(const Argument& argument) {
   for (const auto& [older, name] : kReductions) {
     if (argument.string() == older) return name;
   }
-  fail(ErrorKind::kValue, Fix{"write \"add\" or \"multiply\", or use scatter_reduce"},
+  fail(Fix{"write \"add\" or \"multiply\", or use scatter_reduce"},
        "scatter: there is no reduction \"{}\"", argument.string());
 }
 

@@ -157,9 +157,8 @@ Indexing read_indices(const OpDescriptor& op, std::span<const TensorMeta* const>
 void refuse_masks(const OpDescriptor& op, std::span<const TensorMeta* const> indices) {
   const auto masks = [](const TensorMeta* index) { return index != nullptr && is_mask(*index); };
   if (std::ranges::none_of(indices, masks)) return;
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("{}: indexing with a mask depends on data", op.name()))
-      .with("fix", "x[mask] = number works; else use where or masked_fill");
+  fail(ErrorKind::kUnsupported, Fix{"x[mask] = number works; else use where or masked_fill"},
+       "{}: indexing with a mask depends on data", op.name());
 }
 
 void check_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices,
@@ -167,13 +166,12 @@ void check_indices(const OpDescriptor& op, std::span<const TensorMeta* const> in
   for (const TensorMeta* index : indices) {
     if (index == nullptr || is_mask(*index)) continue;
     if (index->dtype == DType::kI64 || index->dtype == DType::kI32) continue;
-    fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
+    fail(Fix{"cast it: index.to(torch.int64)"},
          "{}: the dtype of an index must be i64 or i32, not {}", op.name(),
          to_string(index->dtype));
   }
   if (indices.size() > self.shape.size()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("leave out the last {}", indices.size() - self.shape.size())},
+    fail(Fix{fmt::format("leave out the last {}", indices.size() - self.shape.size())},
          "{}: there are {} indices for a tensor of {} dims", op.name(), indices.size(),
          self.shape.size());
   }
@@ -192,8 +190,8 @@ Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args)
   const DTensor& self = args[0].tensor();
   const ArgumentList& indices = args[1].list();
   if (indexes_nothing(indices)) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: there is no index", row.name()))
-        .with("fix", "use copy_: x.copy_(values)");
+    fail(ErrorKind::kUnsupported, Fix{"use copy_: x.copy_(values)"}, "{}: there is no index",
+         row.name());
   }
   const Lookup lookup(calls, row, self.shape(), indices);
   const DTensor values =

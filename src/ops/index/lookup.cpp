@@ -22,11 +22,11 @@ OutputMetas meta_embedding(const MetaArgs& args) {
   const TensorMeta& weight = *args.tensor(0);
   const TensorMeta& indices = *args.tensor(1);
   if (weight.shape.size() != 2) {
-    fail(ErrorKind::kValue, Fix{"give a table of shape [rows, columns]"},
-         "embedding takes a table of 2 dims, not {}", weight.shape.size());
+    fail(Fix{"give a table of shape [rows, columns]"}, "embedding takes a table of 2 dims, not {}",
+         weight.shape.size());
   }
   if (indices.dtype != DType::kI64 && indices.dtype != DType::kI32) {
-    fail(ErrorKind::kValue, Fix{"cast them: indices.to(torch.int64)"},
+    fail(Fix{"cast them: indices.to(torch.int64)"},
          "embedding takes indices of dtype i64 or i32, not {}", to_string(indices.dtype));
   }
   Dims shape = indices.shape;
@@ -51,11 +51,11 @@ OutputMetas meta_embedding_backward(const MetaArgs& args) {
   const TensorMeta& grad = *args.tensor(0);
   const Dims& indices = args.tensor(1)->shape;
   if (grad.shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"pass a gradient of shape [*indices.shape, columns]"},
+    fail(Fix{"pass a gradient of shape [*indices.shape, columns]"},
          "{}: the gradient has no dims; it must have at least one", args.op().base);
   }
   if (!std::equal(indices.begin(), indices.end(), grad.shape.begin(), grad.shape.end() - 1)) {
-    fail(ErrorKind::kValue, Fix{"pass a gradient of shape [*indices.shape, columns]"},
+    fail(Fix{"pass a gradient of shape [*indices.shape, columns]"},
          "{}: the gradient has shape [{}], the indices [{}]; it must have their shape and a dim of "
          "columns",
          args.op().base, text_of_list(grad.shape, ", "), text_of_list(indices, ", "));

@@ -33,8 +33,7 @@ DTensor summed_over(Calls& calls, const DTensor& x, const Dims& dims) {
 constexpr char kEllipsis = '.';
 
 [[noreturn]] void refuse_equation(std::string_view equation, std::string summary) {
-  throw Error(ErrorKind::kValue, fmt::format("einsum(\"{}\"): {}", equation, summary))
-      .with("fix", "write a letter for each dim: \"ij,jk->ik\"");
+  fail(Fix{"write a letter for each dim: \"ij,jk->ik\""}, "einsum(\"{}\"): {}", equation, summary);
 }
 
 std::string letters_of(std::string_view equation, std::string_view part) {
@@ -258,7 +257,7 @@ std::vector<DTensor> operands_of(const Argument& list, std::string_view op) {
   std::vector<DTensor> tensors;
   for (const Argument& element : list.list()) tensors.push_back(element.tensor());
   if (!tensors.empty()) return tensors;
-  fail(ErrorKind::kValue, Fix{"give it tensors"}, "{} takes at least one tensor", op);
+  fail(Fix{"give it tensors"}, "{} takes at least one tensor", op);
 }
 
 Results einsum(Calls& calls, const Arguments& args) {
@@ -294,7 +293,7 @@ Results einsum(Calls& calls, const Arguments& args) {
 DTensor contracted_dims(Calls& calls, DTensor a, DTensor b, const Dims& of_a, const Dims& of_b) {
   const Dims from = wrap_dims(of_a, a.ndim()), to = wrap_dims(of_b, b.ndim());
   if (from.size() != to.size()) {
-    fail(ErrorKind::kValue, Fix{"name as many dims of each"},
+    fail(Fix{"name as many dims of each"},
          "tensordot: dims names {} dims of the first tensor and {} of the second; it must name as "
          "many of both",
          from.size(), to.size());
@@ -303,7 +302,7 @@ DTensor contracted_dims(Calls& calls, DTensor a, DTensor b, const Dims& of_a, co
   for (std::size_t i = 0; i < from.size(); ++i) {
     const std::int64_t left = a.shape()[index_of(from[i])], right = b.shape()[index_of(to[i])];
     if (left != right && left != 1 && right != 1) {
-      fail(ErrorKind::kValue, Fix{"name dims of one size, or of size 1"},
+      fail(Fix{"name dims of one size, or of size 1"},
            "tensordot: dim {} has {} elements, dim {} of the other tensor {}", from[i], left, to[i],
            right);
     }
@@ -345,7 +344,7 @@ Results inner(Calls& calls, const Arguments& args) {
   const DTensor &a = args[0].tensor(), &b = args[1].tensor();
   if (a.ndim() == 0 || b.ndim() == 0) return {calls.one("mul.Tensor", {a, b})};
   if (a.shape().back() != b.shape().back()) {
-    fail(ErrorKind::kValue, Fix{"give tensors whose last dims are equally long"},
+    fail(Fix{"give tensors whose last dims are equally long"},
          "inner: the last dims have {} and {} elements", a.shape().back(), b.shape().back());
   }
   return {contracted_dims(calls, a, b, Dims{-1}, Dims{-1})};
@@ -387,7 +386,7 @@ Results cross_over(Calls& calls, const Arguments& args) {
   if (dim.is_none()) {
     const auto* three = std::ranges::find(shape, 3);
     if (three == shape.end()) {
-      fail(ErrorKind::kValue, Fix{"give vectors of three elements along some dim"},
+      fail(Fix{"give vectors of three elements along some dim"},
            "cross: no dim of [{}] has 3 elements", text_of_list(shape, ", "));
     }
     dim = static_cast<std::int64_t>(three - shape.begin());
@@ -403,8 +402,7 @@ Results bilinear(Calls& calls, const Arguments& args) {
       std::equal(first.shape().begin(), first.shape().end() - 1, second.shape().begin()) &&
       first.shape().back() == weight.shape()[1] && second.shape().back() == weight.shape()[2];
   if (!fits) {
-    fail(ErrorKind::kValue,
-         Fix{"give inputs [.., in1] and [.., in2] with one batch, and a weight [out, in1, in2]"},
+    fail(Fix{"give inputs [.., in1] and [.., in2] with one batch, and a weight [out, in1, in2]"},
          "bilinear: inputs [{}] and [{}] do not fit the weight [{}]",
          text_of_list(first.shape(), ", "), text_of_list(second.shape(), ", "),
          text_of_list(weight.shape(), ", "));
@@ -461,8 +459,7 @@ DTensor chain_product(Calls& calls, const std::vector<DTensor>& chain, const Par
 Results multi_dot(Calls& calls, const Arguments& args) {
   std::vector<DTensor> chain = operands_of(args[0], "linalg_multi_dot");
   if (chain.size() == 1) {
-    fail(ErrorKind::kValue, Fix{"give at least two factors"},
-         "linalg_multi_dot: one tensor makes no product");
+    fail(Fix{"give at least two factors"}, "linalg_multi_dot: one tensor makes no product");
   }
   const bool row = chain.front().ndim() == 1, column = chain.back().ndim() == 1;
   if (row) chain.front() = calls.one("unsqueeze", {chain.front(), 0});
@@ -471,8 +468,7 @@ Results multi_dot(Calls& calls, const Arguments& args) {
     const bool fits =
         chain[i].ndim() == 2 && (i == 0 || chain[i - 1].shape()[1] == chain[i].shape()[0]);
     if (fits) continue;
-    fail(ErrorKind::kValue,
-         Fix{"give matrices, each with as many rows as the one before has columns"},
+    fail(Fix{"give matrices, each with as many rows as the one before has columns"},
          "linalg_multi_dot: tensor {} has shape [{}]; it must be a matrix, with as many rows as "
          "the one before has columns",
          i, text_of_list(chain[i].shape(), ", "));
@@ -489,7 +485,7 @@ Results chain_matmul(Calls& calls, const Arguments& args) {
   const std::vector<DTensor> chain = operands_of(args[0], "chain_matmul");
   for (std::size_t i = 0; i < chain.size(); ++i) {
     if (chain[i].ndim() == 2) continue;
-    fail(ErrorKind::kValue, Fix{"use linalg.multi_dot, which takes vectors at its ends"},
+    fail(Fix{"use linalg.multi_dot, which takes vectors at its ends"},
          "chain_matmul: tensor {} has shape [{}]; it must be a matrix", i,
          text_of_list(chain[i].shape(), ", "));
   }
@@ -502,7 +498,7 @@ Results chain_matmul(Calls& calls, const Arguments& args) {
 Results matrix_power(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   if (x.ndim() < 2 || x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2]) {
-    fail(ErrorKind::kValue, Fix{"give square matrices"},
+    fail(Fix{"give square matrices"},
          "linalg_matrix_power: the matrices have shape [{}]; they must be square",
          text_of_list(x.shape(), ", "));
   }

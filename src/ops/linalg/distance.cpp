@@ -21,8 +21,7 @@ namespace {
 /// Coordinates of rows are real.
 void require_real(std::string_view op, const DTensor& x) {
   if (!is_complex(x.dtype())) return;
-  fail(ErrorKind::kValue,
-       Fix{"give the parts as coordinates: torch.view_as_real(x).flatten(start_dim=-2)"},
+  fail(Fix{"give the parts as coordinates: torch.view_as_real(x).flatten(start_dim=-2)"},
        "{} takes real floats, not {}", op, to_string(x.dtype()));
 }
 
@@ -48,7 +47,7 @@ Results pairwise_distance(Calls& calls, const Arguments& args) {
 Results pdist(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() != 2 || !(args[1].to_double() >= 0)) {
-    fail(ErrorKind::kValue, Fix{"give a matrix, and a p of at least 0"},
+    fail(Fix{"give a matrix, and a p of at least 0"},
          "pdist takes a tensor of 2 dims and a p that is not negative, not {} and {}", x.ndim(),
          args[1].text());
   }
@@ -71,7 +70,7 @@ Results pdist(Calls& calls, const Arguments& args) {
 Results cdist(Calls& calls, const Arguments& args) {
   const DTensor &a = args[0].tensor(), &b = args[1].tensor();
   if (a.ndim() < 2 || b.ndim() < 2 || a.shape().back() != b.shape().back()) {
-    fail(ErrorKind::kValue, Fix{"give matrices with as many columns"},
+    fail(Fix{"give matrices with as many columns"},
          "cdist takes two tensors of at least 2 dims whose last ones are equal, not of {} and {}",
          a.ndim(), b.ndim());
   }
@@ -79,8 +78,7 @@ Results cdist(Calls& calls, const Arguments& args) {
   require_real("cdist", b);
   require_one_dtype("cdist", {{"x1", args[0]}, {"x2", args[1]}});
   if (args[2].to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"give a p of at least 0"},
-         "cdist: p is {}; it must not be negative", args[2].text());
+    fail(Fix{"give a p of at least 0"}, "cdist: p is {}; it must not be negative", args[2].text());
   }
   const DTensor difference =
       calls.one("sub.Tensor", {calls.one("unsqueeze", {a, -2}), calls.one("unsqueeze", {b, -3})});
@@ -121,7 +119,7 @@ Results cdist_backward(Calls& calls, const Arguments& args) {
   const DTensor &gradient = args[0].tensor(), &distances = args[4].tensor();
   if (gradient.shape() != distances.shape()) {
     fail(
-        ErrorKind::kValue, Fix{"pass the gradient of what cdist gave"},
+        Fix{"pass the gradient of what cdist gave"},
         "_cdist_backward: the gradient has {} elements, the distances {}; they must have one shape",
         gradient.numel(), distances.numel());
   }
@@ -151,7 +149,7 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
   const std::int64_t count = x.ndim() == 2 ? x.shape()[0] : 0;
   const Dims pairs{count * (count - 1) / 2};
   if (x.ndim() != 2 || gradient.shape() != pairs || distances.shape() != pairs) {
-    fail(ErrorKind::kValue, Fix{"pass the gradient of what pdist gave, and that"},
+    fail(Fix{"pass the gradient of what pdist gave, and that"},
          "_pdist_backward: there are {} gradients and {} distances of a tensor of {} dims",
          gradient.numel(), distances.numel(), x.ndim());
   }
@@ -174,7 +172,7 @@ void check_trilinear_dtypes(const Arguments& args) {
     const DType left = both ? first : promote(first, second), right = both ? second : third;
     if (left == right) continue;
     fail(
-        ErrorKind::kValue, Fix{"cast the factors to one dtype"},
+        Fix{"cast the factors to one dtype"},
         "_trilinear: dim {} is summed over a product of {} and {}; the factors must have one dtype",
         dim, to_string(left), to_string(right));
   }
@@ -248,7 +246,7 @@ Results renorm(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const double most = args[3].to_double();
   if (x.ndim() < 2 || !(args[1].to_double() > 0) || !(most >= 0)) {
-    fail(ErrorKind::kValue, Fix{"give at least two dims, a positive p and a maxnorm of at least 0"},
+    fail(Fix{"give at least two dims, a positive p and a maxnorm of at least 0"},
          "renorm: p is {}, maxnorm is {}, the tensor has {} dims; they must be above 0, at least "
          "0, and at least 2",
          args[1].text(), args[3].text(), x.ndim());
@@ -314,7 +312,7 @@ Results added(Calls& calls, const Arguments& args, const DTensor& product) {
   const DTensor times = scaled(calls, product, args[4]);
   const TensorMeta* const both[] = {&times.meta(), &self.meta()};
   if (broadcast_shapes(calls.find("add.Tensor").op, both) != times.shape()) {
-    fail(ErrorKind::kValue, Fix{"give a tensor that broadcasts to the product"},
+    fail(Fix{"give a tensor that broadcasts to the product"},
          "a tensor of {} dims cannot be added to a product of {}", self.ndim(), times.ndim());
   }
   if (!args[3].scalar().to_bool()) return {times};
@@ -336,8 +334,8 @@ Results addmv(Calls& calls, const Arguments& args) {
 DTensor outer_product(Calls& calls, const char* op, const Argument& column, const Argument& row) {
   const std::size_t dims[] = {column.tensor().ndim(), row.tensor().ndim()};
   if (dims[0] != 1 || dims[1] != 1) {
-    fail(ErrorKind::kValue, Fix{"flatten them: x.flatten()"},
-         "{} takes two tensors of one dim, not of {} and {}", op, dims[0], dims[1]);
+    fail(Fix{"flatten them: x.flatten()"}, "{} takes two tensors of one dim, not of {} and {}", op,
+         dims[0], dims[1]);
   }
   return calls.one("mul.Tensor", {calls.one("unsqueeze", {column, 1}), row});
 }
@@ -376,11 +374,11 @@ template <const char* const& op>
 Results product_in_dtype(Calls& calls, const Arguments& args) {
   const DType given = args[0].tensor().dtype(), wanted = args[2].dtype();
   if (args[1].tensor().dtype() != given) {
-    fail(ErrorKind::kValue, Fix{"cast one of them"}, "{} takes factors of one dtype, not {} and {}",
-         op, to_string(given), to_string(args[1].tensor().dtype()));
+    fail(Fix{"cast one of them"}, "{} takes factors of one dtype, not {} and {}", op,
+         to_string(given), to_string(args[1].tensor().dtype()));
   }
   if (wanted != given && wanted != f32_for_half(given)) {
-    fail(ErrorKind::kValue, Fix{"leave out_dtype out and cast the result, or the factors"},
+    fail(Fix{"leave out_dtype out and cast the result, or the factors"},
          "{}: out_dtype is {}; it must be the dtype of the factors, {}, or f32 for f16 and bf16",
          op, to_string(wanted), to_string(given));
   }
@@ -397,7 +395,7 @@ Results int_mm(Calls& calls, const Arguments& args) {
   for (const std::size_t i : {0, 1}) {
     const DTensor& factor = args[i].tensor();
     if (factor.dtype() != DType::kI8) {
-      fail(ErrorKind::kValue, Fix{"convert the factors to i8, or use mm"},
+      fail(Fix{"convert the factors to i8, or use mm"},
            "_int_mm multiplies matrices of i8, not of {}", to_string(factor.dtype()));
     }
     wide[i] = cast_to(calls, factor, DType::kI32);

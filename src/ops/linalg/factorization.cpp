@@ -33,7 +33,7 @@ OutputMetas meta_qr(const MetaArgs& args) {
   const std::int64_t m = rows_of(a), n = columns_of(a);
   const std::int64_t kept = mode == "complete" ? m : std::min(m, n);
   if (mode != "complete" && mode != "reduced" && mode != "r") {
-    fail(ErrorKind::kValue, Fix{"leave mode out, or write mode='complete' or mode='r'"},
+    fail(Fix{"leave mode out, or write mode='complete' or mode='r'"},
          "{}: mode is '{}', must be 'reduced', 'complete' or 'r'", args.op().name(), mode);
   }
   const OutputMeta q =
@@ -57,8 +57,8 @@ OutputMetas meta_eigh(const MetaArgs& args) {
   const TensorMeta& a = squares(args, 0);
   const std::string& half = args[1].string();
   if (half != "L" && half != "U" && half != "l" && half != "u") {
-    fail(ErrorKind::kValue, Fix{"leave UPLO out, or write UPLO='U'"},
-         "{}: UPLO is '{}', must be 'L' or 'U'", args.op().name(), half);
+    fail(Fix{"leave UPLO out, or write UPLO='U'"}, "{}: UPLO is '{}', must be 'L' or 'U'",
+         args.op().name(), half);
   }
   const OutputMeta values = fresh(with(front_of(a), {rows_of(a)}), real_dtype(a.dtype));
   if (!args[2].to_bool()) return {values, fresh({0}, a.dtype)};
@@ -92,7 +92,7 @@ void require_factors(const MetaArgs& args, const TensorMeta& packed, std::size_t
       factors.dtype == packed.dtype) {
     return;
   }
-  fail(ErrorKind::kValue, Fix{"give what geqrf gave: the reflections and their factors"},
+  fail(Fix{"give what geqrf gave: the reflections and their factors"},
        "{}: tau [{}] does not fit reflections [{}]", args.op().name(),
        text_of_list(factors.shape, ", "), text_of_list(packed.shape, ", "));
 }
@@ -101,7 +101,7 @@ void require_factors(const MetaArgs& args, const TensorMeta& packed, std::size_t
 OutputMetas meta_householder_product(const MetaArgs& args) {
   const TensorMeta& packed = matrices(args, 0);
   if (rows_of(packed) < columns_of(packed)) {
-    fail(ErrorKind::kValue, Fix{"give at least as many rows as columns"},
+    fail(Fix{"give at least as many rows as columns"},
          "{}: {} rows hold no reflections of {} columns", args.op().name(), rows_of(packed),
          columns_of(packed));
   }
@@ -116,7 +116,7 @@ OutputMetas meta_ormqr(const MetaArgs& args) {
   const std::int64_t size = args[3].to_bool() ? rows_of(other) : columns_of(other);
   if (size != rows_of(packed) || front_of(other) != front_of(packed) ||
       other.dtype != packed.dtype) {
-    fail(ErrorKind::kValue, Fix{"give other the batch of self and as many places as self has rows"},
+    fail(Fix{"give other the batch of self and as many places as self has rows"},
          "{}: other [{}] does not fit reflections [{}]", args.op().name(),
          text_of_list(other.shape, ", "), text_of_list(packed.shape, ", "));
   }
@@ -135,7 +135,7 @@ OutputMetas meta_ldl_solve(const MetaArgs& args) {
   const TensorMeta& pivots = *args.tensor(1);
   const bool fits = pivots.shape == with(front_of(a), {rows_of(a)}) && is_integral(pivots.dtype);
   if (!fits || rows_of(b) != rows_of(a) || b.dtype != a.dtype) {
-    fail(ErrorKind::kValue, Fix{"give what linalg_ldl_factor gave, and as many rows in B"},
+    fail(Fix{"give what linalg_ldl_factor gave, and as many rows in B"},
          "{}: LD [{}], pivots [{}] and B [{}] do not fit together", args.op().name(),
          text_of_list(a.shape, ", "), text_of_list(pivots.shape, ", "),
          text_of_list(b.shape, ", "));
@@ -149,7 +149,7 @@ OutputMetas meta_cross(const MetaArgs& args) {
   const std::size_t ndim = a.shape.size();
   const std::size_t dim = ndim == 0 ? 0 : index_of(wrap_dim(args[2].to_int(), ndim));
   if (ndim == 0 || b.shape.size() != ndim || a.shape[dim] != 3 || b.shape[dim] != 3) {
-    fail(ErrorKind::kValue, Fix{"give two tensors of as many dims, of size 3 along dim"},
+    fail(Fix{"give two tensors of as many dims, of size 3 along dim"},
          "{}: vectors of [{}] and [{}] along dim {} have no cross product", args.op().name(),
          text_of_list(a.shape, ", "), text_of_list(b.shape, ", "), args[2].to_int());
   }
@@ -166,7 +166,7 @@ OutputMetas meta_pinv(const MetaArgs& args) {
     if (bound == nullptr ||
         (!is_complex(bound->dtype) && bound->shape.size() + 2 <= a.shape.size()))
       continue;
-    fail(ErrorKind::kValue, Fix{"give a real number, or one for each matrix"},
+    fail(Fix{"give a real number, or one for each matrix"},
          "{}: {} [{}] is not one real number for each matrix", args.op().name(),
          args.op().arguments[index].name, text_of_list(bound->shape, ", "));
   }

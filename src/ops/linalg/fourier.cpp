@@ -29,11 +29,10 @@ Dims transformed_dims(const MetaArgs& args) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
         dims.begin() + static_cast<std::ptrdiff_t>(i)) {
-      fail(ErrorKind::kValue, Fix{"name each dim once"}, "{}: dim {} is transformed twice",
-           args.op().name(), dims[i]);
+      fail(Fix{"name each dim once"}, "{}: dim {} is transformed twice", args.op().name(), dims[i]);
     }
     if (self.shape[index_of(dims[i])] < 1) {
-      fail(ErrorKind::kValue, Fix{"give at least one place along the transformed dims"},
+      fail(Fix{"give at least one place along the transformed dims"},
            "{}: the input [{}] has no place along dim {}", args.op().name(),
            text_of_list(self.shape, ", "), dims[i]);
     }
@@ -44,8 +43,7 @@ Dims transformed_dims(const MetaArgs& args) {
 Dims some_dims(const MetaArgs& args) {
   Dims dims = transformed_dims(args);
   if (!dims.empty()) return dims;
-  fail(ErrorKind::kValue, Fix{"name at least one dim"}, "{}: no dim to transform",
-       args.op().name());
+  fail(Fix{"name at least one dim"}, "{}: no dim to transform", args.op().name());
 }
 
 /// Fails with Value where the kind of number is another one than `wanted`.
@@ -53,8 +51,8 @@ DType require_kind(const MetaArgs& args, bool complex, std::string_view wanted) 
   const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   const bool wide = item_bytes(real_dtype(dtype)) >= 4;
   if (is_complex(dtype) == complex && wide) return dtype;
-  fail(ErrorKind::kValue, Fix{fmt::format("cast it first, to {}", wanted)}, "{} takes {}, not {}",
-       args.op().name(), wanted, to_string(dtype));
+  fail(Fix{fmt::format("cast it first, to {}", wanted)}, "{} takes {}, not {}", args.op().name(),
+       wanted, to_string(dtype));
 }
 
 /// The reference's library writes dims in the order of the input's strides, but the
@@ -113,7 +111,7 @@ OutputMetas meta_c2r(const MetaArgs& args) {
   std::int64_t& size = shape[index_of(dims.back())];
   const std::int64_t whole = args[3].to_int();
   if (whole < 1 || size < whole / 2 + 1) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a size from 1 to {}", 2 * size - 1)},
+    fail(Fix{fmt::format("give a size from 1 to {}", 2 * size - 1)},
          "{}: the last dim has size {}, last_dim_size is {}; it must be from 1 to twice the size "
          "less 1",
          args.op().name(), size, whole);
@@ -197,14 +195,14 @@ std::int64_t normalization(const Argument& norm, Way way) {
   if (norm.is_none() || norm.string() == "backward") return way == Way::kForward ? 0 : 2;
   if (norm.string() == "forward") return way == Way::kForward ? 2 : 0;
   if (norm.string() == "ortho") return 1;
-  fail(ErrorKind::kValue, Fix{"write norm='backward', 'forward' or 'ortho'"},
+  fail(Fix{"write norm='backward', 'forward' or 'ortho'"},
        "norm is '{}'; it must be 'backward', 'forward' or 'ortho'", norm.string());
 }
 
 /// Integers and halves are transformed in f32.
 DTensor as_real(Calls& calls, const DTensor& x) {
   if (is_complex(x.dtype())) {
-    fail(ErrorKind::kValue, Fix{"take its real part first, or call the op without r"},
+    fail(Fix{"take its real part first, or call the op without r"},
          "a transform of real numbers takes no {}", to_string(x.dtype()));
   }
   const bool ready = x.dtype() == DType::kF32 || x.dtype() == DType::kF64;
@@ -234,8 +232,8 @@ struct Extent {
 void check_sizes(const Extent& extent) {
   for (const std::int64_t size : extent.sizes) {
     if (size >= 1) continue;
-    fail(ErrorKind::kValue, Fix{"give a size of at least 1"},
-         "the size of a transform is {}; it must be at least 1", size);
+    fail(Fix{"give a size of at least 1"}, "the size of a transform is {}; it must be at least 1",
+         size);
   }
 }
 
@@ -243,8 +241,7 @@ void check_sizes(const Extent& extent) {
 Extent one_dim(const DTensor& x, const Argument& n, const Argument& dim) {
   const std::int64_t at = wrap_dim(dim.to_int(), x.ndim());
   if (x.ndim() == 0) {
-    fail(ErrorKind::kValue, Fix{"give a tensor with at least one dim"},
-         "a number alone has no dim to transform");
+    fail(Fix{"give a tensor with at least one dim"}, "a number alone has no dim to transform");
   }
   return {{at}, {int_or(n, x.shape()[index_of(at)])}};
 }
@@ -263,7 +260,7 @@ Extent some_dims(const DTensor& x, const Argument& s, const Argument& dim) {
   }
   const Dims sizes = s.is_none() ? Dims(extent.dims.size(), -1) : ints_of(s);
   if (sizes.size() != extent.dims.size()) {
-    fail(ErrorKind::kValue, Fix{"give one size for each transformed dim"},
+    fail(Fix{"give one size for each transformed dim"},
          "there are {} sizes for {} transformed dims; there must be one per dim", sizes.size(),
          extent.dims.size());
   }
@@ -293,8 +290,7 @@ DTensor from_real(Calls& calls, const DTensor& x, const Extent& extent, const Ar
                   Way way) {
   check_sizes(extent);
   if (extent.dims.empty()) {
-    fail(ErrorKind::kValue, Fix{"name at least one dim"},
-         "a transform of real numbers needs at least one dim");
+    fail(Fix{"name at least one dim"}, "a transform of real numbers needs at least one dim");
   }
   const DTensor ready = resized(calls, as_real(calls, x), extent.dims, extent.sizes);
   if (way == Way::kForward) {
@@ -310,8 +306,7 @@ DTensor from_real(Calls& calls, const DTensor& x, const Extent& extent, const Ar
 DTensor to_real(Calls& calls, const DTensor& x, Extent extent, const Argument& norm, Way way) {
   check_sizes(extent);
   if (extent.dims.empty()) {
-    fail(ErrorKind::kValue, Fix{"name at least one dim"},
-         "a transform to real numbers needs at least one dim");
+    fail(Fix{"name at least one dim"}, "a transform to real numbers needs at least one dim");
   }
   const std::int64_t whole = extent.sizes.back();
   extent.sizes.back() = whole / 2 + 1;

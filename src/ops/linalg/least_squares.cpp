@@ -23,7 +23,7 @@ DTensor scaled_columns(Calls& calls, const DTensor& x, const DTensor& factors) {
 Results polar(Calls& calls, const Arguments& args) {
   const Dims& shape = args[0].tensor().shape();
   if (shape.size() < 2 || shape[shape.size() - 2] < shape.back()) {
-    fail(ErrorKind::kValue, Fix{"give matrices of at least as many rows as columns"},
+    fail(Fix{"give matrices of at least as many rows as columns"},
          "linalg_polar: the tensor is [{}]; its matrices must not be wider than high",
          text_of_list(shape, ", "));
   }
@@ -57,8 +57,7 @@ Driver driver_of(const Argument& name) {
   if (text == "gels") return {true, false, false};
   if (text == "gelsy") return {false, true, false};
   if (text == "gelsd" || text == "gelss") return {true, true, true};
-  fail(ErrorKind::kValue, Fix{"use gels, gelsy, gelsd or gelss"},
-       "linalg_lstsq: there is no driver '{}'", text);
+  fail(Fix{"use gels, gelsy, gelsd or gelss"}, "linalg_lstsq: there is no driver '{}'", text);
 }
 
 /// Whether b is a vector for each matrix and not a matrix.
@@ -73,7 +72,7 @@ Results least_squares(Calls& calls, const Arguments& args) {
   const bool vector = is_vector_beside(a, args[1].tensor());
   const DTensor b = vector ? calls.one("unsqueeze", {args[1], -1}) : args[1].tensor();
   if (a.ndim() < 2 || b.ndim() < 2 || a.shape()[a.ndim() - 2] != b.shape()[b.ndim() - 2]) {
-    fail(ErrorKind::kValue, Fix{"give matrices with as many rows"},
+    fail(Fix{"give matrices with as many rows"},
          "linalg_lstsq takes matrices with as many rows, not tensors of {} and {} dims", a.ndim(),
          b.ndim());
   }

@@ -68,7 +68,7 @@ void require_pivots(const MetaArgs& args, const TensorMeta& lu) {
   const Dims& shape = args.tensor(1)->shape;
   const Dims wanted = with(front_of(lu), {std::min(rows_of(lu), columns_of(lu))});
   if (shape == wanted) return;
-  fail(ErrorKind::kValue, Fix{"give the pivots that linalg_lu_factor gave"},
+  fail(Fix{"give the pivots that linalg_lu_factor gave"},
        "{}: pivots have shape [{}]; it must be [{}], one for each step of each matrix",
        args.op().name(), text_of_list(shape, ", "), text_of_list(wanted, ", "));
 }
@@ -80,13 +80,13 @@ OutputMetas meta_lu_unpack(const MetaArgs& args) {
 
 void require_fit(const MetaArgs& args, std::int64_t size, std::int64_t wanted) {
   if (size == wanted) return;
-  fail(ErrorKind::kValue, Fix{"give right sides as long as the matrices are wide"},
+  fail(Fix{"give right sides as long as the matrices are wide"},
        "{}: right sides of length {} do not fit matrices of {}", args.op().name(), size, wanted);
 }
 
 void require_one_dtype(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b) {
   if (a.dtype == b.dtype) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("cast the right sides to {}", to_string(a.dtype))},
+  fail(Fix{fmt::format("cast the right sides to {}", to_string(a.dtype))},
        "{}: matrices are {} and right sides {}", args.op().name(), to_string(a.dtype),
        to_string(b.dtype));
 }

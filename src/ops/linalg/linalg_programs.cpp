@@ -122,7 +122,7 @@ struct MatrixDims {
 MatrixDims matrix_dims(const DTensor& x, const Argument& given) {
   const Dims dims = wrap_dims(ints_of(given), x.ndim());
   if (dims.size() != 2 || dims[0] == dims[1]) {
-    fail(ErrorKind::kValue, Fix{"name two different dims"},
+    fail(Fix{"name two different dims"},
          "linalg_matrix_norm takes the two dims of the matrices, not [{}]",
          text_of_list(dims, ", "));
   }
@@ -154,8 +154,8 @@ DTensor of_singular_values(Calls& calls, const DTensor& x, const Argument& dim, 
 Results matrix_norm(Calls& calls, const Arguments& args) {
   const double order = args[1].to_double(), size = std::abs(order);
   if (size != 1 && size != 2 && !std::isinf(size)) {
-    fail(ErrorKind::kValue, Fix{"use 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'"},
-         "linalg_matrix_norm: ord is {}", args[1].text());
+    fail(Fix{"use 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'"}, "linalg_matrix_norm: ord is {}",
+         args[1].text());
   }
   const DTensor x = in_norm_dtype(calls, args[0].tensor(), args[4]);
   const bool keep = args[3].to_bool();
@@ -177,8 +177,7 @@ Results named_matrix_norm(Calls& calls, const Arguments& args) {
     return calls("linalg_vector_norm", {args[0], 2, args[2], args[3], args[4]});
   }
   if (order != "nuc") {
-    fail(ErrorKind::kValue, Fix{"use 'fro', 'nuc' or a number"}, "linalg_matrix_norm: ord is '{}'",
-         order);
+    fail(Fix{"use 'fro', 'nuc' or a number"}, "linalg_matrix_norm: ord is '{}'", order);
   }
   const DTensor x = in_norm_dtype(calls, args[0].tensor(), args[4]);
   return {of_singular_values(calls, x, args[2], args[3].to_bool(), "sum.dim_IntList")};
@@ -194,8 +193,8 @@ Results vector_or_matrix_norm(Calls& calls, const Arguments& args) {
     return calls("linalg_vector_norm", {args[0], 2.0, args[2], args[3], args[4]});
   }
   if (dims != 1 && dims != 2) {
-    fail(ErrorKind::kValue, Fix{"name one or two dims: norm(x, 2, dim=-1)"},
-         "linalg_norm: ord is {} for {} dims", args[1].text(), dims);
+    fail(Fix{"name one or two dims: norm(x, 2, dim=-1)"}, "linalg_norm: ord is {} for {} dims",
+         args[1].text(), dims);
   }
   if (dims == 1) return calls("linalg_vector_norm", args);
   const Argument both = named ? args[2] : Argument(Dims{0, 1});
@@ -206,7 +205,7 @@ Results vector_or_matrix_norm(Calls& calls, const Arguments& args) {
 Results named_norm(Calls& calls, const Arguments& args) {
   const std::size_t ndim = args[0].tensor().ndim();
   if (args[2].is_none() && ndim != 2) {
-    fail(ErrorKind::kValue, Fix{"name the two dims of the matrices: dim=(-2, -1)"},
+    fail(Fix{"name the two dims of the matrices: dim=(-2, -1)"},
          "linalg_norm: ord is {} for {} dims", args[1].text(), ndim);
   }
   const Argument both = args[2].is_none() ? Argument(Dims{0, 1}) : args[2];
@@ -240,8 +239,8 @@ Results no_condition(Calls& calls, const DTensor& a) {
 
 void require_matrices(const DTensor& a, std::string_view op) {
   if (a.ndim() >= 2) return;
-  fail(ErrorKind::kValue, Fix{"give a tensor [.., rows, columns]"},
-       "{} takes matrices, not a tensor of {} dims", op, a.ndim());
+  fail(Fix{"give a tensor [.., rows, columns]"}, "{} takes matrices, not a tensor of {} dims", op,
+       a.ndim());
 }
 
 /// linalg_cond(self, p): without one, by the spectral norm
@@ -266,8 +265,7 @@ Results named_condition(Calls& calls, const Arguments& args) {
   require_matrices(a, "linalg_cond");
   const std::int64_t rows = a.shape()[a.ndim() - 2], columns = a.shape().back();
   if (rows != columns) {
-    fail(ErrorKind::kValue,
-         Fix{"give square matrices, or leave p out: the spectral norm takes any"},
+    fail(Fix{"give square matrices, or leave p out: the spectral norm takes any"},
          "linalg_cond: with p = \"{}\" matrices have to be square, not {} by {}", args[1].string(),
          rows, columns);
   }
@@ -352,7 +350,7 @@ Results tensor_inverse(Calls& calls, const Arguments& args) {
   const std::span<const std::int64_t> sizes = x.shape();
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (first < 1 || first > static_cast<std::int64_t>(x.ndim()) || rows != columns) {
-    fail(ErrorKind::kValue, Fix{"give an ind that parts the dims into equal products"},
+    fail(Fix{"give an ind that parts the dims into equal products"},
          "linalg_tensorinv: ind is {}, which parts [{}] into {} by {}; it must be at least 1, and "
          "both parts equal",
          first, text_of_list(x.shape(), ", "), rows, columns);
@@ -381,7 +379,7 @@ Results tensor_solve(Calls& calls, const Arguments& args) {
   const std::span<const std::int64_t> sizes = a.shape();
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (rows != columns) {
-    fail(ErrorKind::kValue, Fix{"give a tensor that is square between its first and last dims"},
+    fail(Fix{"give a tensor that is square between its first and last dims"},
          "linalg_tensorsolve: the tensor [{}] is {} by {}; it must be square",
          text_of_list(a.shape(), ", "), rows, columns);
   }

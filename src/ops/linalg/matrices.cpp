@@ -16,15 +16,15 @@ const TensorMeta& matrices(const MetaArgs& args, std::size_t index) {
   const TensorMeta& meta = *args.tensor(index);
   require_float(args.op().name(), meta.dtype);
   if (meta.shape.size() >= 2) return meta;
-  fail(ErrorKind::kValue, Fix{"give matrices: the last two dims"},
-       "{}: an operand has {} dims, must have at least 2", args.op().name(), meta.shape.size());
+  fail(Fix{"give matrices: the last two dims"}, "{}: an operand has {} dims, must have at least 2",
+       args.op().name(), meta.shape.size());
 }
 
 const TensorMeta& squares(const MetaArgs& args, std::size_t index) {
   const TensorMeta& meta = matrices(args, index);
   const std::size_t ndim = meta.shape.size();
   if (meta.shape[ndim - 1] == meta.shape[ndim - 2]) return meta;
-  fail(ErrorKind::kValue, Fix{"give matrices with as many rows as columns"},
+  fail(Fix{"give matrices with as many rows as columns"},
        "{}: matrices of {} rows and {} columns are not square", args.op().name(),
        meta.shape[ndim - 2], meta.shape[ndim - 1]);
 }

@@ -21,8 +21,7 @@ constexpr const char* kLinearPlus = "as the product; the added operand is laid o
       a.dtype == b.dtype
           ? "give sizes that fit, such as [m, k] and [k, n]; y.mT exchanges the last two dims"
           : "cast one of them: y.to(x.dtype)";
-  fail(ErrorKind::kValue, Fix{fix}, "{}: {} and {} cannot be multiplied", op.name(), type_string(a),
-       type_string(b));
+  fail(Fix{fix}, "{}: {} and {} cannot be multiplied", op.name(), type_string(a), type_string(b));
 }
 
 /// Batch dims agree, the last dim of `a` is contracted with dim `contracted` of `b`.
@@ -49,7 +48,6 @@ OutputMetas meta_product_plus(const MetaArgs& args) {
   if (!(broadcast_shapes(args.op(), both) == product.shape) ||
       args.tensor(0)->dtype != product.dtype) {
     fail(
-        ErrorKind::kValue,
         Fix{fmt::format("add a tensor that broadcasts to {}, of that dtype", type_string(product))},
         "{}: {} cannot be added to {}", args.op().name(), type_string(*args.tensor(0)),
         type_string(product));
@@ -72,7 +70,7 @@ OutputMetas meta_mv(const MetaArgs& args) {
   const bool fits = matrix.shape.size() == 2 && vector.shape.size() == 1 &&
                     matrix.shape[1] == vector.shape[0] && matrix.dtype == vector.dtype;
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{"give shapes [m, n] and [n], and one dtype"},
+    fail(Fix{"give shapes [m, n] and [n], and one dtype"},
          "mv takes a matrix and a vector as long as its rows, not {} and {}", type_string(matrix),
          type_string(vector));
   }

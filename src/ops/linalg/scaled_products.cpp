@@ -26,7 +26,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
   const TensorMeta &a = *args.tensor(0), &b = *args.tensor(1);
   const bool fits = a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0];
   if (!fits || a.dtype != DType::kF8E4M3FN || b.dtype != a.dtype) {
-    fail(ErrorKind::kValue, Fix{"give matrices [m, k] and [k, n] of float8_e4m3fn"},
+    fail(Fix{"give matrices [m, k] and [k, n] of float8_e4m3fn"},
          "{}: {} and {} are no matrices of 8-bit floats that fit together", args.op().name(),
          type_string(a), type_string(b));
   }
@@ -36,8 +36,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
         (scale->dtype == DType::kF32 && (product(scale->shape) == 1 || scale->shape == rows))) {
       return;
     }
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give one number of float32, or [{}]", text_of_list(rows, ", "))},
+    fail(Fix{fmt::format("give one number of float32, or [{}]", text_of_list(rows, ", "))},
          "{}: {} is {}; it must be one number of f32, or [{}]", args.op().name(),
          args.op().arguments[index].name, type_string(*scale), text_of_list(rows, ", "));
   };
@@ -46,7 +45,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
   scales(5, Dims{1});
   const TensorMeta* bias = args.tensor(4);
   if (bias != nullptr && bias->shape != Dims{b.shape[1]}) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", b.shape[1])},
+    fail(Fix{fmt::format("give it the shape [{}]", b.shape[1])},
          "{}: bias [{}] is not one number per column", args.op().name(),
          text_of_list(bias->shape, ", "));
   }
@@ -95,8 +94,7 @@ std::int64_t group_count(const MetaArgs& args) {
       needs_ends ? ends != nullptr && ends->shape == Dims{groups} && ends->dtype == DType::kI32
                  : ends == nullptr && b.shape[0] == groups;
   if (ends_fit && args.tensor(3) == nullptr) return groups;
-  fail(ErrorKind::kValue,
-       Fix{"give offs of int32, the end of each group, where an operand has two dims, and no bias"},
+  fail(Fix{"give offs of int32, the end of each group, where an operand has two dims, and no bias"},
        "{}: offs does not fit {} and {}", args.op().name(), type_string(a), type_string(b));
 }
 
@@ -133,15 +131,13 @@ OutputMetas meta_grouped_mm(const MetaArgs& args) {
       a.dtype == b.dtype && is_floating(a.dtype) && dtype_or(args[4], a.dtype) == a.dtype;
   if (!matrices_of(a) || !matrices_of(b) || !same ||
       a.shape.back() != b.shape[b.shape.size() - 2]) {
-    fail(ErrorKind::kValue,
-         Fix{"give matrices [m, k] and [k, n] of one dtype of floats, with the groups in front in "
+    fail(Fix{"give matrices [m, k] and [k, n] of one dtype of floats, with the groups in front in "
              "one of them or in both"},
          "{}: {} and {} do not fit together", args.op().name(), type_string(a), type_string(b));
   }
   for (const TensorMeta* x : {&a, &b}) {
     if (aligned(x->shape, x->stride, x->dtype)) continue;
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give sizes that are multiples of {}", aligned_step(x->dtype))},
+    fail(Fix{fmt::format("give sizes that are multiples of {}", aligned_step(x->dtype))},
          "{}: rows or columns of {} do not begin at multiples of 16 bytes", args.op().name(),
          type_string(*x));
   }

@@ -39,7 +39,7 @@ DTensor with_ends(Calls& calls, const DTensor& x, std::int64_t count, const std:
                         -1);
   }
   if (!fits || (mode != "reflect" && mode != "circular")) {
-    fail(ErrorKind::kValue, Fix{"use pad_mode='constant', or a longer signal"},
+    fail(Fix{"use pad_mode='constant', or a longer signal"},
          "pad_mode '{}' cannot lengthen {} places by {} on each side", mode, size, count);
   }
   if (mode == "circular") {
@@ -62,15 +62,14 @@ Frames frames_of(const Argument& length, const Argument& hop, const Argument& wi
   const std::int64_t size = length.to_int();
   const Frames frames{size, int_or(hop, size / 4), int_or(window_length, size), window};
   if (window.is_tensor() && window.tensor().shape() != Dims{frames.window_length}) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a window [{}]", frames.window_length)},
+    fail(Fix{fmt::format("give a window [{}]", frames.window_length)},
          "a window has shape [{}]; it must be [{}], win_length",
          text_of_list(window.tensor().shape(), ", "), frames.window_length);
   }
   const bool fits =
       size > 0 && frames.hop > 0 && frames.window_length > 0 && frames.window_length <= size;
   if (fits) return frames;
-  fail(ErrorKind::kValue,
-       Fix{"give n_fft and hop_length above 0, and a window of win_length <= n_fft places"},
+  fail(Fix{"give n_fft and hop_length above 0, and a window of win_length <= n_fft places"},
        "n_fft is {}, hop_length {} and win_length {}; they must be above 0, win_length at most "
        "n_fft",
        size, frames.hop, frames.window_length);
@@ -95,14 +94,13 @@ Results transformed_frames(Calls& calls, DTensor x, const Frames& frames, bool n
   const bool from_complex = is_complex(x.dtype()) || (frames.window.is_tensor() &&
                                                       is_complex(frames.window.tensor().dtype()));
   if (return_complex.is_none() && !from_complex) {
-    fail(ErrorKind::kValue, Fix{"write return_complex=True"},
-         "stft: return_complex has to be given for real inputs");
+    fail(Fix{"write return_complex=True"}, "stft: return_complex has to be given for real inputs");
   }
   if (single) x = calls.one("aten::unsqueeze", {x, 0});
   const std::int64_t length = x.ndim() == 0 ? 0 : x.shape().back();
   if (x.ndim() != 2 || length < frames.length) {
     fail(
-        ErrorKind::kValue, Fix{"give [time] or [batch, time], at least n_fft long"},
+        Fix{"give [time] or [batch, time], at least n_fft long"},
         "stft: the signal has shape [{}]; it must be [time] or [batch, time] of at least {} places",
         text_of_list(x.shape(), ", "), frames.length);
   }
@@ -115,7 +113,7 @@ Results transformed_frames(Calls& calls, DTensor x, const Frames& frames, bool n
   if (window.is_tensor()) framed = calls.one("aten::mul.Tensor", {framed, window});
   const bool half = onesided.is_none() ? !from_complex : onesided.to_bool();
   if (half && from_complex) {
-    fail(ErrorKind::kValue, Fix{"leave onesided out, or write onesided=False"},
+    fail(Fix{"leave onesided out, or write onesided=False"},
          "stft: the spectrum of complex signals has no half that says all");
   }
   const Dims last{2};
@@ -160,18 +158,16 @@ DTensor overlapped(Calls& calls, const DTensor& framed, std::int64_t hop) {
 
 void check_inverse(const Frames& frames, bool half, bool return_complex) {
   if (frames.hop > frames.window_length) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give a hop_length from 1 to {}", frames.window_length)},
+    fail(Fix{fmt::format("give a hop_length from 1 to {}", frames.window_length)},
          "istft: windows have {} places and are {} apart; they must not leave places between them",
          frames.window_length, frames.hop);
   }
   if (half && return_complex) {
-    fail(ErrorKind::kValue, Fix{"give all frequencies and onesided=False, or no return_complex"},
+    fail(Fix{"give all frequencies and onesided=False, or no return_complex"},
          "istft: one half of a spectrum is that of a real signal");
   }
   if (!return_complex && frames.window.is_tensor() && is_complex(frames.window.tensor().dtype())) {
-    fail(ErrorKind::kValue, Fix{"write return_complex=True"},
-         "istft: a complex window gives a complex signal");
+    fail(Fix{"write return_complex=True"}, "istft: a complex window gives a complex signal");
   }
 }
 
@@ -198,7 +194,7 @@ Results istft(Calls& calls, const Arguments& args) {
       args[7].is_none() ? x.ndim() == 3 && x.shape()[1] != frames.length : args[7].to_bool();
   const std::int64_t frequencies = half ? frames.length / 2 + 1 : frames.length;
   if (x.ndim() != 3 || !is_complex(x.dtype()) || x.shape()[1] != frequencies || x.shape()[2] == 0) {
-    fail(ErrorKind::kValue, Fix{"give what stft gave with the same n_fft"},
+    fail(Fix{"give what stft gave with the same n_fft"},
          "istft: a spectrum [{}] is not [batch, {}, frames] of complex numbers",
          text_of_list(args[0].tensor().shape(), ", "), frequencies);
   }

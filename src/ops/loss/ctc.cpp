@@ -153,7 +153,6 @@ class Sequences {
                          static_cast<std::int64_t>(labels_of_.size()) == sequences && sequences > 0;
     if (!shaped || !counted || given_.shape()[0] == 0 || !is_integral(targets.dtype())) {
       fail(
-          ErrorKind::kValue,
           Fix{"give log_probs [steps, batch, classes], targets of whole numbers [batch, labels] or "
               "one after another, and two lengths for each sequence"},
           "ctc_loss: {} lengths of steps and {} of labels for a batch of {}, targets of {} dims",
@@ -165,12 +164,12 @@ class Sequences {
         targets.ndim() == 1 ? labels == targets.shape()[0] : most <= targets.shape()[1];
     const auto wrong = [&](std::int64_t count) { return count < 0 || count > given_.shape()[0]; };
     if (!fit || std::ranges::any_of(steps_of_, wrong) || std::ranges::min(labels_of_) < 0) {
-      fail(ErrorKind::kValue, Fix{"give lengths of what is there"},
+      fail(Fix{"give lengths of what is there"},
            "ctc_loss: a length is negative or too large for {} steps and {} labels",
            given_.shape()[0], targets.numel());
     }
     if (blank < 0 || blank >= given_.shape()[2]) {
-      fail(ErrorKind::kValue, Fix{"name a class by its number"},
+      fail(Fix{"name a class by its number"},
            "ctc_loss: blank is {}; it must be the number of one of {} classes", blank,
            given_.shape()[2]);
     }

@@ -20,27 +20,27 @@ using Rows = std::vector<RuleRow>;
 
 void require_class_numbers(DType dtype) {
   if (dtype == DType::kI64 || dtype == DType::kU8) return;
-  fail(ErrorKind::kValue, Fix{"cast the target: y.long()"},
-       "nll_loss takes classes as i64 or u8, not as {}", to_string(dtype));
+  fail(Fix{"cast the target: y.long()"}, "nll_loss takes classes as i64 or u8, not as {}",
+       to_string(dtype));
 }
 
 /// self [samples, classes] or [classes], target [samples] or []
 void require_classes(const TensorMeta& self, const TensorMeta& target, const TensorMeta* weight) {
   const std::size_t ndim = self.shape.size();
   if (ndim < 1 || ndim > 2) {
-    fail(ErrorKind::kValue, Fix{"make them [samples, classes]: x.flatten(0, -2)"},
+    fail(Fix{"make them [samples, classes]: x.flatten(0, -2)"},
          "nll_loss takes log-probabilities of 1 or 2 dims, not {}", ndim);
   }
   require_class_numbers(target.dtype);
   const std::int64_t samples = ndim == 1 ? 1 : self.shape[0];
   const bool fits = target.shape.size() <= 1 && product(target.shape) == samples;
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a target of shape [{}]", samples)},
+    fail(Fix{fmt::format("give a target of shape [{}]", samples)},
          "nll_loss takes one target per sample: there are {} samples and {} targets", samples,
          product(target.shape));
   }
   if (weight != nullptr && product(weight->shape) != self.shape.back()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", self.shape.back())},
+    fail(Fix{fmt::format("give a weight of shape [{}]", self.shape.back())},
          "nll_loss takes one weight per class: there are {} classes and {} weights",
          self.shape.back(), product(weight->shape));
   }
@@ -67,8 +67,7 @@ OutputMetas meta_nll_loss_backward(const MetaArgs& args) {
   const std::int64_t gradients = product(args.tensor(0)->shape);
   const std::int64_t wanted = each ? self.shape[0] : 1;
   if (gradients != wanted || product(args.tensor(6)->shape) != 1) {
-    fail(ErrorKind::kValue,
-         Fix{"pass the gradient of the loss, and the total weight that nll_loss_forward gave"},
+    fail(Fix{"pass the gradient of the loss, and the total weight that nll_loss_forward gave"},
          "nll_loss_backward takes {} gradients and one total weight, not {}, {}", wanted, gradients,
          product(args.tensor(6)->shape));
   }
@@ -81,12 +80,12 @@ void require_places(const OpDescriptor& op, const TensorMeta& self, const Tensor
   Dims places = self.shape;
   if (places.size() > 2) places.erase(1);
   if (self.shape.size() < 3 || places != target.shape) {
-    fail(ErrorKind::kValue, Fix{"leave the dim of the classes, dim 1, out of the target"},
+    fail(Fix{"leave the dim of the classes, dim 1, out of the target"},
          "{}: target has the shape [{}], must have one class per place: [{}]", op.name(),
          text_of_list(target.shape, ", "), text_of_list(places, ", "));
   }
   if (weight != nullptr && product(weight->shape) != self.shape[1]) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", self.shape[1])},
+    fail(Fix{fmt::format("give a weight of shape [{}]", self.shape[1])},
          "{} takes one weight per class: there are {} classes and {} weights", op.name(),
          self.shape[1], product(weight->shape));
   }

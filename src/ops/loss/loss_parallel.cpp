@@ -24,7 +24,7 @@ class ParallelLoss {
       : calls_(calls), args_(args), reduction_(loss_reduction(args[3])) {
     const DTensor& logits = args[0].tensor();
     if (logits.ndim() < 1 || logits.ndim() > 2) {
-      fail(ErrorKind::kValue, Fix{"make them [samples, classes]: logits.flatten(0, -2)"},
+      fail(Fix{"make them [samples, classes]: logits.flatten(0, -2)"},
            "loss_parallel takes logits of 1 or 2 dims, not {}", logits.ndim());
     }
     dim_ = logits.ndim() > 1 ? 1 : 0;

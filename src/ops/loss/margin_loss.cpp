@@ -86,7 +86,7 @@ Results poisson_nll_loss(Calls& calls, const Arguments& args) {
 Results triplet_margin_loss(Calls& calls, const Arguments& args) {
   const std::size_t dims = args[0].tensor().ndim();
   if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
-    fail(ErrorKind::kValue, Fix{"give three tensors of as many dims: positive.unsqueeze(0)"},
+    fail(Fix{"give three tensors of as many dims: positive.unsqueeze(0)"},
          "triplet_margin_loss takes an anchor, positive and negative of as many dims, not {}, {} "
          "and {}",
          dims, args[1].tensor().ndim(), args[2].tensor().ndim());
@@ -163,7 +163,7 @@ Results hinge_embedding_loss(Calls& calls, const Arguments& args) {
 Results margin_ranking_loss(Calls& calls, const Arguments& args) {
   const std::size_t dims = args[0].tensor().ndim();
   if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
-    fail(ErrorKind::kValue, Fix{"give three tensors of as many dims: target.flatten()"},
+    fail(Fix{"give three tensors of as many dims: target.flatten()"},
          "margin_ranking_loss takes inputs and a target of as many dims, not {}, {} and {}", dims,
          args[1].tensor().ndim(), args[2].tensor().ndim());
   }
@@ -190,7 +190,7 @@ Classes classes_of(std::string_view op, Calls& calls, const Arguments& args) {
   if (x.ndim() == 0) x = calls.one("aten::unsqueeze", {x, 0});
   const bool batch = x.ndim() == 2;
   if (x.ndim() > 2 || (batch && x.shape()[1] == 0)) {
-    fail(ErrorKind::kValue, Fix{"give a tensor of shape [samples, classes] or [classes]"},
+    fail(Fix{"give a tensor of shape [samples, classes] or [classes]"},
          "{} takes scores of one or two dims and at least one class, not [{}]", op,
          text_of_list(x.shape(), ", "));
   }
@@ -203,8 +203,7 @@ Classes classes_of(std::string_view op, Calls& calls, const Arguments& args) {
 void require_targets(std::string_view op, const Classes& given, const Dims& shape) {
   const DTensor& target = given.target.value();
   if (target.shape() == shape && target.dtype() == DType::kI64) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("give a target of shape [{}] and dtype i64", text_of_list(shape, ", "))},
+  fail(Fix{fmt::format("give a target of shape [{}] and dtype i64", text_of_list(shape, ", "))},
        "{}: the target has shape [{}] and dtype {}; it must fit the scores [{}], in i64", op,
        text_of_list(target.shape(), ", "), to_string(target.dtype()),
        text_of_list(given.x.value().shape(), ", "));
@@ -244,8 +243,7 @@ Margins margins_of(Calls& calls, const Arguments& args) {
   require_targets("multi_margin_loss", given, Dims{given.x.value().shape()[0]});
   const double p = args[2].to_double();
   if (p != 1 && p != 2) {
-    fail(ErrorKind::kValue, Fix{"p is 1 or 2"}, "multi_margin_loss: p is {}; it must be 1 or 2",
-         args[2].text());
+    fail(Fix{"p is 1 or 2"}, "multi_margin_loss: p is {}; it must be 1 or 2", args[2].text());
   }
   const DTensor target = calls.one("aten::unsqueeze", {given.target.value(), 1});
   const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, target}));
@@ -254,7 +252,7 @@ Margins margins_of(Calls& calls, const Arguments& args) {
   if (args[4].is_tensor()) {
     const DTensor& weight = args[4].tensor();
     if (weight.numel() != given.count || weight.ndim() > 1) {
-      fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", given.count)},
+      fail(Fix{fmt::format("give a weight of shape [{}]", given.count)},
            "multi_margin_loss takes one weight for each of {} classes, not {}", given.count,
            weight.numel());
     }

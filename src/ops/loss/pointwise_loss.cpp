@@ -86,8 +86,7 @@ Results mse_loss_backward(Calls& calls, const Arguments& args) {
 Results huber_loss(Calls& calls, const Arguments& args) {
   const double delta = args[3].to_double();
   if (!(delta > 0)) {
-    fail(ErrorKind::kValue, Fix{"give a delta above 0"}, "huber_loss: delta is {}, must be above 0",
-         args[3].text());
+    fail(Fix{"give a delta above 0"}, "huber_loss: delta is {}, must be above 0", args[3].text());
   }
   const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   const Expression near = width * width * 0.5, far = (width - 0.5 * delta) * delta;
@@ -109,8 +108,8 @@ Results huber_loss_backward(Calls& calls, const Arguments& args) {
 Results smooth_l1_loss(Calls& calls, const Arguments& args) {
   const double beta = args[3].to_double();
   if (beta < 0) {
-    fail(ErrorKind::kValue, Fix{"give a beta of at least 0"},
-         "smooth_l1_loss: beta is {}, must not be negative", args[3].text());
+    fail(Fix{"give a beta of at least 0"}, "smooth_l1_loss: beta is {}, must not be negative",
+         args[3].text());
   }
   const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   if (beta == 0) return loss_in_place_of(width, args[2]);
@@ -137,7 +136,7 @@ Expression reduced_once(Calls& calls, const Argument& argument) {
 Results binary_cross_entropy(Calls& calls, const Arguments& args) {
   const Expression x = reduced_once(calls, args[0]), target = reduced_once(calls, args[1]);
   if (x.value().dtype() != target.value().dtype()) {
-    fail(ErrorKind::kValue, Fix{"cast the target: target.to(x.dtype)"},
+    fail(Fix{"cast the target: target.to(x.dtype)"},
          "binary_cross_entropy: the target is {}, the input is {}; both must have one dtype",
          to_string(target.value().dtype()), to_string(x.value().dtype()));
   }
@@ -282,7 +281,7 @@ void require_widest(std::string_view op, const DTensor& widest, const DTensor& o
     fits = size == 1 || size == most[most.size() - i];
   }
   if (fits) return;
-  fail(ErrorKind::kValue, Fix{"give the input and its target one shape"},
+  fail(Fix{"give the input and its target one shape"},
        "{}: [{}] does not stretch to [{}], which the losses have to fit into", op,
        text_of_list(shape, ", "), text_of_list(most, ", "));
 }

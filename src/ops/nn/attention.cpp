@@ -164,8 +164,7 @@ void check_attention(const MetaArgs& args, std::size_t first) {
   const bool fits = same(query, key, 0) && same(query, value, 0) && shared && same(key, value, 1) &&
                     same(key, value, 2) && same(query, key, 3);
   if (fits) return;
-  fail(ErrorKind::kValue,
-       Fix{"give as many samples of keys and values as of queries, and as many heads or a divisor "
+  fail(Fix{"give as many samples of keys and values as of queries, and as many heads or a divisor "
            "of them"},
        "{}: queries [{}], keys [{}] and values [{}] do not fit together", args.op().name(),
        text_of_list(query.shape, ", "), text_of_list(key.shape, ", "),
@@ -197,7 +196,7 @@ void check_bias(const MetaArgs& args, std::size_t bias, std::size_t first) {
     fits = given->shape[d] == scores[d] || given->shape[d] == 1;
   }
   if (fits) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(scores, ", "))},
+  fail(Fix{fmt::format("give it the shape [{}]", text_of_list(scores, ", "))},
        "{}: attn_bias [{}] does not fit scores [{}]", args.op().name(),
        text_of_list(given->shape, ", "), text_of_list(scores, ", "));
 }
@@ -250,7 +249,7 @@ OutputMetas gradients_of_attention(const MetaArgs& args, bool side_by_side) {
   const auto out = args.op().find_argument("out");
   for (const std::size_t index : {std::size_t{0}, *out}) {
     if (args.tensor(index) != nullptr && args.tensor(index)->shape == output) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(output, ", "))},
+    fail(Fix{fmt::format("give it the shape [{}]", text_of_list(output, ", "))},
          "{}: {} does not have the shape of the output, [{}]", args.op().name(),
          args.op().arguments[index].name, text_of_list(output, ", "));
   }

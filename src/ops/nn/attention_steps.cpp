@@ -11,7 +11,7 @@
 namespace shardlab {
 
 void refuse_attention(std::string summary, std::string fix) {
-  throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
+  fail(Fix{std::move(fix)}, "{}", std::move(summary));
 }
 
 void refuse_operand(std::string_view op, std::size_t ndim, DType dtype) {
@@ -50,7 +50,7 @@ DTensor of_heads(Calls& calls, const DTensor& gradient, std::int64_t own) {
 
 double attention_scale(const DTensor& query, const Argument& scale) {
   if (query.ndim() == 0) {
-    fail(ErrorKind::kValue, Fix{"give [.., queries, features]"},
+    fail(Fix{"give [.., queries, features]"},
          "attention: the query has no dims; its last one must be its features");
   }
   return scale.is_none() ? 1.0 / std::sqrt(static_cast<double>(query.shape().back()))

@@ -37,11 +37,11 @@ void check_running(const MetaArgs& args, const TensorMeta& input, bool training)
   };
   const bool mean = given("running_mean"), variance = given("running_var");
   if (mean != variance || (!mean && !training)) {
-    fail(ErrorKind::kValue, Fix{"give running_mean and running_var, or training=True"},
+    fail(Fix{"give running_mean and running_var, or training=True"},
          "{}: without training it reads both running statistics", args.op().name());
   }
   if (training && product(input.shape) == 0) {
-    fail(ErrorKind::kValue, Fix{"give at least one sample with at least one place"},
+    fail(Fix{"give at least one sample with at least one place"},
          "{}: the input [{}] has no elements to take statistics of", args.op().name(),
          text_of_list(input.shape, ", "));
   }
@@ -86,8 +86,8 @@ OutputMetas meta_batch_norm_backward(const MetaArgs& args) {
       require_statistics(args, index, at, dtype);
       if (training) require_shape(args, index, Dims{input.shape[1]});
     } else if (training) {
-      fail(ErrorKind::kValue, Fix{"give the statistics that the forward op returned"},
-           "{}: {} is missing", op.name(), op.arguments[index].name);
+      fail(Fix{"give the statistics that the forward op returned"}, "{}: {} is missing", op.name(),
+           op.arguments[index].name);
     }
   }
   return gradient_metas(args, input, dtype);
@@ -288,7 +288,7 @@ Results batch_norm_parts(Calls& calls, const Arguments& args) {
 Results instance_norm_parts(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() < 3) {
-    fail(ErrorKind::kValue, Fix{"give [samples, channels, ..]"},
+    fail(Fix{"give [samples, channels, ..]"},
          "instance_norm: the input has {} dims, must have at least 3", x.ndim());
   }
   if (!args[5].to_bool()) return batch_norm_parts(calls, args);

@@ -64,15 +64,13 @@ void check_numbers(const MetaArgs& args, const Direction& direction, std::size_t
   for (const Rule& rule : kRules) {
     const Dims& values = args[rule.place - direction.shift].ints();
     if (values.size() != 1 && values.size() != spatial_dims) {
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("{}=[{}] holds for all of them", rule.name, rule.least)},
+      fail(Fix{fmt::format("{}=[{}] holds for all of them", rule.name, rule.least)},
            "{}: {} has {} numbers; it must have one, or one per spatial dim: {}", args.op().base,
            rule.name, values.size(), spatial_dims);
     }
     for (const std::int64_t value : values) {
       if (value >= rule.least && value <= kLargestNumber) continue;
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("leave {} out: its default is {}", rule.name, rule.least)},
+      fail(Fix{fmt::format("leave {} out: its default is {}", rule.name, rule.least)},
            "{}: {} is {}; it must be from {} to {}", args.op().base, rule.name, value, rule.least,
            kLargestNumber);
     }
@@ -85,31 +83,30 @@ void check_convolution(const MetaArgs& args, const Direction& direction) {
   const bool transposed = args[kTransposed - direction.shift].to_bool();
   const std::int64_t groups = args[kGroups - direction.shift].to_int();
   if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("{}: the input has {} dims, the weight {}; both must have 3 to 5",
-                            args.op().base, input.size(), weight.size()))
-        .with("fix", "give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]");
+    fail(Fix{"give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]"},
+         "{}: the input has {} dims, the weight {}; both must have 3 to 5", args.op().base,
+         input.size(), weight.size());
   }
   if (groups < 1) {
-    fail(ErrorKind::kValue, Fix{"leave groups out: its default is 1"},
-         "{}: groups is {}; it must be at least 1", args.op().base, groups);
+    fail(Fix{"leave groups out: its default is 1"}, "{}: groups is {}; it must be at least 1",
+         args.op().base, groups);
   }
   const std::int64_t channels = transposed ? weight[0] : saturating_product(weight[1], groups);
   if (weight[0] % groups != 0) {
-    fail(ErrorKind::kValue, Fix{fmt::format("pass a divisor of {} as groups", weight[0])},
+    fail(Fix{fmt::format("pass a divisor of {} as groups", weight[0])},
          "{}: dim 0 of the weight has size {}, which groups={} does not divide", args.op().base,
          weight[0], groups);
   }
   if (input[1] != channels) {
     const std::string wanted = transposed ? fmt::format("[{}, out / groups, ...]", input[1])
                                           : fmt::format("[out, {} / groups, ...]", input[1]);
-    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape {}", wanted)},
+    fail(Fix{fmt::format("give a weight of shape {}", wanted)},
          "{}: the input has {} channels, the weight is for {} with groups={}", args.op().base,
          input[1], channels, groups);
   }
   for (std::size_t dim = 2; dim < weight.size(); ++dim) {
     if (std::max(weight[dim], transposed ? input[dim] : 0) <= kLargestNumber) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("split dim {} into smaller pieces", dim)},
+    fail(Fix{fmt::format("split dim {} into smaller pieces", dim)},
          "{}: a window or a row has more than {} elements", args.op().base, kLargestNumber);
   }
   check_numbers(args, direction, input.size() - 2);
@@ -132,16 +129,16 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
                                                2 * at(kPadding, i) + reach + at(kOutputPadding, i)
                                          : room / at(kStride, i) + 1;
     if (transposed && at(kOutputPadding, i) >= std::max(at(kStride, i), at(kDilation, i))) {
-      fail(ErrorKind::kValue, Fix{"use less output_padding, or a larger stride"},
+      fail(Fix{"use less output_padding, or a larger stride"},
            "{}: output_padding is {}, must be less than the stride {} or the dilation {}",
            args.op().base, at(kOutputPadding, i), at(kStride, i), at(kDilation, i));
     }
     if (transposed && size < 0) {
-      fail(ErrorKind::kValue, Fix{"use less padding, or more output_padding"},
+      fail(Fix{"use less padding, or more output_padding"},
            "{}: the output of spatial dim {} would have size {}", args.op().base, i, size);
     }
     if (!transposed && room < 0) {
-      fail(ErrorKind::kValue, Fix{"use a smaller kernel or dilation, or more padding"},
+      fail(Fix{"use a smaller kernel or dilation, or more padding"},
            "{}: a window reaches over {} elements; the padded input has only {}", args.op().base,
            reach, input[i + 2] + 2 * at(kPadding, i));
     }
@@ -156,7 +153,7 @@ OutputMetas meta_convolution(const MetaArgs& args) {
   check_argument_dtype(args, 2, 0);
   const TensorMeta* bias = args.tensor(2);
   if (bias != nullptr && bias->shape != Dims{shape[1]}) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a bias of shape [{}]", shape[1])},
+    fail(Fix{fmt::format("give a bias of shape [{}]", shape[1])},
          "{}: the bias has shape [{}]; it must have one number per output channel", args.op().base,
          text_of_list(bias->shape, ", "));
   }
@@ -181,7 +178,7 @@ OutputMetas meta_convolution_backward(const MetaArgs& args) {
                          {contiguous_meta(bias_shape(args), weight.dtype)}};
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
   if (outputs[2].present && outputs[2].meta.shape != Dims{shape[1]}) {
-    fail(ErrorKind::kValue, Fix{fmt::format("pass bias_sizes=[{}]", shape[1])},
+    fail(Fix{fmt::format("pass bias_sizes=[{}]", shape[1])},
          "{}: bias_sizes is [{}]; it must be the number of output channels", args.op().base,
          text_of_list(outputs[2].meta.shape, ", "));
   }
@@ -279,7 +276,7 @@ Results conv_nd(Calls& calls, const Arguments& args) {
 Results conv_of_times(Calls& calls, const Arguments& args) {
   for (const std::size_t i : {0, 1}) {
     if (args[i].tensor().ndim() == 3) continue;
-    fail(ErrorKind::kValue, Fix{"give sequences [time, batch, channels] and a weight of 3 dims"},
+    fail(Fix{"give sequences [time, batch, channels] and a weight of 3 dims"},
          "conv_tbc: an operand has {} dims; it must have 3", args[i].tensor().ndim());
   }
   const DTensor batch = calls.one("permute", {args[0], Dims{1, 2, 0}});
@@ -306,7 +303,7 @@ Results conv_padded(Calls& calls, const Arguments& args) {
     return conv_nd(calls, given);
   }
   if (word != "same" || std::ranges::any_of(args[3].ints(), [](auto step) { return step != 1; })) {
-    fail(ErrorKind::kValue, Fix{"write \"valid\", or \"same\" with a stride of 1"},
+    fail(Fix{"write \"valid\", or \"same\" with a stride of 1"},
          "padding is \"{}\" with the stride [{}]; it must be \"valid\", or \"same\" with a stride "
          "of 1",
          word, text_of_list(args[3].ints(), ", "));

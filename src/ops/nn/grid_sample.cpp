@@ -27,8 +27,7 @@ std::size_t sampled_dims(const OpDescriptor& op) {
 void check_words(const MetaArgs& args, std::size_t first) {
   const std::int64_t between = args[first].to_int(), outside = args[first + 1].to_int();
   if (between >= 0 && between <= 2 && outside >= 0 && outside <= 2) return;
-  fail(ErrorKind::kValue,
-       Fix{"give interpolation_mode 0 (linear), 1 (nearest) or 2 (cubic), and padding_mode 0 "
+  fail(Fix{"give interpolation_mode 0 (linear), 1 (nearest) or 2 (cubic), and padding_mode 0 "
            "(zeros), 1 (border) or 2 (reflection)"},
        "{}: interpolation_mode is {} and padding_mode is {}; both must be 0, 1 or 2",
        args.op().name(), between, outside);
@@ -47,8 +46,7 @@ Dims sampled_shape(const MetaArgs& args, std::size_t first) {
                        [](std::int64_t size) { return size > 0; });
   };
   if (!fits() || input.dtype != grid.dtype || !is_floating(input.dtype)) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give an input of {} dims and a grid [samples, .., {}] of one dtype of "
+    fail(Fix{fmt::format("give an input of {} dims and a grid [samples, .., {}] of one dtype of "
                          "floats",
                          dims + 2, dims)},
          "{}: a grid [{}] of {} does not point into an input [{}] of {}", args.op().name(),
@@ -70,7 +68,7 @@ OutputMetas meta_grid_sampler_backward(const MetaArgs& args) {
   const Dims shape = sampled_shape(args, 1);
   const TensorMeta &gradient = *args.tensor(0), &input = *args.tensor(1), &grid = *args.tensor(2);
   if (gradient.shape != shape || gradient.dtype != input.dtype) {
-    fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
+    fail(Fix{"give the gradient of the result that these arguments give"},
          "{}: the gradient is [{}] of {}, the result has the shape [{}]", args.op().name(),
          text_of_list(gradient.shape, ", "), to_string(gradient.dtype), text_of_list(shape, ", "));
   }

@@ -28,7 +28,7 @@ std::int64_t checked_groups(const MetaArgs& args, const TensorMeta& input) {
   };
   const std::int64_t groups = number("group"), channels = input.shape[1];
   if (groups < 1 || channels % groups != 0) {
-    fail(ErrorKind::kValue, Fix{"give a number of groups that divides the number of channels"},
+    fail(Fix{"give a number of groups that divides the number of channels"},
          "{}: there are {} channels and {} groups; groups must be at least 1 and divide the "
          "channels",
          args.op().name(), channels, groups);
@@ -39,7 +39,7 @@ std::int64_t checked_groups(const MetaArgs& args, const TensorMeta& input) {
       places > 0) {
     return groups;
   }
-  fail(ErrorKind::kValue, Fix{"give the sizes of the input, which needs at least one place"},
+  fail(Fix{"give the sizes of the input, which needs at least one place"},
        "{}: N, C and HxW are {}, {} and {}, the input is [{}]", args.op().name(), number("N"),
        number("C"), number("HxW"), text_of_list(input.shape, ", "));
 }
@@ -251,7 +251,7 @@ Gradients grad_group_norm_backward(const GradContext& context) {
 Results group_norm_parts(Calls& calls, const Arguments& args) {
   const Dims& shape = args[0].tensor().shape();
   if (shape.size() < 2) {
-    fail(ErrorKind::kValue, Fix{"give [samples, channels, ..]"},
+    fail(Fix{"give [samples, channels, ..]"},
          "group_norm: the input has {} dims, must have at least 2", shape.size());
   }
   const std::int64_t places = product(Dims(shape.begin() + 2, shape.end()));

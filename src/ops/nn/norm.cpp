@@ -29,7 +29,7 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
     fits = shape[outer + i] == normalized[i];
   }
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{"pass the last sizes of the input: x.shape[-1:]"},
+    fail(Fix{"pass the last sizes of the input: x.shape[-1:]"},
          "the normalized shape [{}] is not the end of the input's shape [{}]",
          text_of_list(normalized, ", "), text_of_list(shape, ", "));
   }
@@ -41,7 +41,7 @@ void check_sizes(const MetaArgs& args, std::size_t index, const Dims& wanted,
                  std::string_view name) {
   const TensorMeta* tensor = args.tensor(index);
   if (tensor == nullptr || tensor->shape == wanted) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(wanted, ", "))},
+  fail(Fix{fmt::format("give it the shape [{}]", text_of_list(wanted, ", "))},
        "{}: {} has the shape [{}]; it must have {}", args.op().base,
        args.op().arguments[index].name, text_of_list(tensor->shape, ", "), name);
 }

@@ -12,7 +12,7 @@ namespace {
 void require_vector(const MetaArgs& args, std::size_t index, std::int64_t channels) {
   const TensorMeta& vector = *args.tensor(index);
   if (vector.shape == Dims{channels}) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", channels)},
+  fail(Fix{fmt::format("give it the shape [{}]", channels)},
        "{}: {} has the shape [{}]; it must have one number per channel", args.op().name(),
        args.op().arguments[index].name, text_of_list(vector.shape, ", "));
 }
@@ -30,7 +30,7 @@ const TensorMeta& with_channels(const MetaArgs& args, std::size_t index) {
   const TensorMeta& input = *args.tensor(index);
   require_float(args.op().name(), input.dtype);
   if (input.shape.size() >= 2 && !is_complex(input.dtype)) return input;
-  fail(ErrorKind::kValue, Fix{"give real numbers [samples, channels, ..]"},
+  fail(Fix{"give real numbers [samples, channels, ..]"},
        "{}: the input {} has no channels to normalise", args.op().name(), type_string(input));
 }
 
@@ -53,7 +53,7 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
     require_vector(args, index, input.shape[1]);
     const DType own = args.tensor(index)->dtype;
     if (!goes_beside(own, input.dtype) || (found && own != dtype)) {
-      fail(ErrorKind::kValue, Fix{fmt::format("cast it to {}", to_string(input.dtype))},
+      fail(Fix{fmt::format("cast it to {}", to_string(input.dtype))},
            "{}: {} is {}; its dtype must go with that of the input, {}", args.op().name(), name,
            to_string(own), to_string(input.dtype));
     }
@@ -66,7 +66,7 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
 void require_statistics(const MetaArgs& args, std::size_t index, std::size_t input, DType dtype) {
   const DType own = args.tensor(index)->dtype;
   if (own == dtype) return;
-  fail(ErrorKind::kValue, Fix{"give the statistics that the forward op returned"},
+  fail(Fix{"give the statistics that the forward op returned"},
        "{}: {} is {}; it must be {}, next to an input of {}", args.op().base,
        args.op().arguments[index].name, to_string(own), to_string(dtype),
        to_string(args.tensor(input)->dtype));

@@ -31,7 +31,7 @@ void require_elements(const MetaArgs& args, const TensorMeta& self) {
   const bool empty = std::any_of(self.shape.end() - count, self.shape.end(),
                                  [](std::int64_t size) { return size == 0; });
   if (!empty) return;
-  fail(ErrorKind::kValue, Fix{"give at least one element along each dim that is pooled"},
+  fail(Fix{"give at least one element along each dim that is pooled"},
        "{}: the input has shape [{}], and none of the last {} sizes may be 0", args.op().name(),
        text_of_list(self.shape, ", "), count);
 }
@@ -42,7 +42,7 @@ Dims per_dim(const Argument& argument, std::size_t count, const Dims& fallback) 
   if (sizes.empty() && !fallback.empty()) return fallback;
   if (sizes.size() == 1) sizes = Dims(count, sizes[0]);
   if (sizes.size() == count) return sizes;
-  fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {}", count)},
+  fail(Fix{fmt::format("give one number, or {}", count)},
        "a pool of {} dims is given {} numbers, [{}]; it must be given one, or one per dim", count,
        sizes.size(), text_of_list(sizes, ", "));
 }
@@ -62,19 +62,19 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
     const std::int64_t largest =
         std::max({pooling.kernel[i], pooling.stride[i], pooling.dilation[i]});
     if (largest > kMost) {
-      fail(ErrorKind::kValue, Fix{"give numbers below 2147483648"},
+      fail(Fix{"give numbers below 2147483648"},
            "{}: a size, a stride or a dilation of windows is {}; it must be below 2147483648",
            args.op().name(), largest);
     }
     if (pooling.stride[i] <= 0 || pooling.kernel[i] <= 0 ||
         pooling.padding[i] > pooling.kernel[i] / 2) {
-      fail(ErrorKind::kValue, Fix{"give strides above 0 and a padding of at most half the window"},
+      fail(Fix{"give strides above 0 and a padding of at most half the window"},
            "{}: windows have size {}, stride {} and padding {}; size and stride must be above 0, "
            "padding at most half the size",
            args.op().name(), pooling.kernel[i], pooling.stride[i], pooling.padding[i]);
     }
     if (pooling.padding[i] < 0 || pooling.dilation[i] <= 0) {
-      fail(ErrorKind::kValue, Fix{"give dilations above 0, and no negative padding"},
+      fail(Fix{"give dilations above 0, and no negative padding"},
            "{}: windows have padding {} and dilation {}; they must be at least 0 and at least 1",
            args.op().name(), pooling.padding[i], pooling.dilation[i]);
     }
@@ -86,7 +86,7 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
     const bool beyond = (result - 1) * pooling.stride[i] >= size + pooling.padding[i];
     if (pooling.ceil_mode && beyond) --result;
     if (result < 1) {
-      fail(ErrorKind::kValue, Fix{"give a window that fits the input and its padding"},
+      fail(Fix{"give a window that fits the input and its padding"},
            "{}: a window of {} does not fit into {} places", args.op().name(), pooling.kernel[i],
            size + 2 * pooling.padding[i]);
     }
@@ -108,7 +108,7 @@ OutputMetas meta_avg_pool(const MetaArgs& args) {
   require_dims(args, self, spatial_dims(args.op()) + 1);
   const Argument& divisor = argument_or_none(args, "divisor_override");
   if (divisor.is_scalar() && divisor.to_int() == 0) {
-    fail(ErrorKind::kValue, Fix{"leave divisor_override out, or give another number"},
+    fail(Fix{"leave divisor_override out, or give another number"},
          "{}: divisor_override is 0; it must be another number", args.op().name());
   }
   return {{resized(self, pooled_sizes(args, self, mean_pooling(args, 1)))}};
@@ -145,8 +145,7 @@ OutputMetas meta_fractional_pool(const MetaArgs& args) {
   const Dims planes{batched ? self.shape[0] : 1, self.shape[ndim - count - 1],
                     static_cast<std::int64_t>(count)};
   if (!fits || numbers.shape != planes || numbers.dtype != self.dtype) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give windows and output sizes that fit, and random_samples [{}] of {}",
+    fail(Fix{fmt::format("give windows and output sizes that fit, and random_samples [{}] of {}",
                          text_of_list(planes, ", "), to_string(self.dtype))},
          "{}: {} windows of {} with random_samples [{}] do not fit an input [{}]", args.op().name(),
          args[2].text(), args[1].text(), text_of_list(numbers.shape, ", "),
@@ -165,9 +164,8 @@ OutputMetas meta_adaptive_pool(const MetaArgs& args) {
   require_elements(args, self);
   const Dims sizes = per_dim(args[1], count, {});
   if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
-    fail(ErrorKind::kValue, Fix{"give sizes of at least 0"},
-         "{}: output_size is [{}]; no size may be negative", args.op().name(),
-         text_of_list(sizes, ", "));
+    fail(Fix{"give sizes of at least 0"}, "{}: output_size is [{}]; no size may be negative",
+         args.op().name(), text_of_list(sizes, ", "));
   }
   return {{resized(self, sizes)}};
 }
@@ -216,12 +214,12 @@ OutputMetas meta_unpool(const MetaArgs& args) {
   const Argument& stride = argument_or_none(args, "stride");
   const Dims steps = stride.is_none() ? Dims{} : ints_of(stride);
   if (std::ranges::any_of(steps, [](std::int64_t step) { return step <= 0; })) {
-    fail(ErrorKind::kValue, Fix{"give the strides of the pool, above 0"},
+    fail(Fix{"give the strides of the pool, above 0"},
          "{}: the strides are [{}]; they must be above 0", args.op().name(),
          text_of_list(steps, ", "));
   }
   if (!(args.tensor(1)->shape == self.shape) || sizes.size() != spatial_dims(args.op())) {
-    fail(ErrorKind::kValue, Fix{"give the indices that came with the values, and output_size"},
+    fail(Fix{"give the indices that came with the values, and output_size"},
          "{}: the values have {} dims, output_size {} sizes; the indices need the values' shape",
          args.op().name(), self.shape.size(), sizes.size());
   }

@@ -31,8 +31,7 @@ std::vector<Expression> gates(Calls& calls, const Expression& x, std::int64_t co
   std::vector<Expression> parts;
   for (const Argument& part : chunks[0].list()) parts.emplace_back(calls, part.tensor());
   if (static_cast<std::int64_t>(parts.size()) != count) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give weights of {} times as many rows as the state "
+    fail(Fix{fmt::format("give weights of {} times as many rows as the state "
                          "has numbers",
                          count)},
          "a recurrent layer: there are {} rows of weights; there must be as many for each of {} "
@@ -167,7 +166,7 @@ Network network_of(std::string_view op, const Arguments& args, std::size_t param
   const auto cells = static_cast<std::size_t>(std::max<std::int64_t>(network.layers, 0)) *
                      (network.bidirectional ? 2 : 1);
   if (cells == 0 || list.size() != cells * each) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give {} tensors for each layer and direction", each)},
+    fail(Fix{fmt::format("give {} tensors for each layer and direction", each)},
          "{}: there are {} parameters; they must be those of {} layers", op, list.size(),
          network.layers);
   }
@@ -224,7 +223,7 @@ std::vector<State> initial_states(Calls& calls, std::string_view op, const Argum
   for (const Argument& x : whole) {
     const Dims& shape = x.tensor().shape();
     if (shape.size() != 3 || shape[0] != static_cast<std::int64_t>(cells) || shape[1] < sequences) {
-      fail(ErrorKind::kValue, Fix{fmt::format("give [{}, {}, width]", cells, sequences)},
+      fail(Fix{fmt::format("give [{}, {}, width]", cells, sequences)},
            "{}: the initial state does not have one row for each of {} cells and {} sequences", op,
            cells, sequences);
     }
@@ -247,15 +246,14 @@ Results results_of(Calls& calls, const Outcome& outcome, DTensor output) {
 }
 
 [[noreturn]] void refuse_input(std::string_view op, std::string_view what) {
-  fail(ErrorKind::kValue, Fix{"give [steps, sequences, width] with at least one step"}, "{}: {}",
-       op, what);
+  fail(Fix{"give [steps, sequences, width] with at least one step"}, "{}: {}", op, what);
 }
 
 bool projects(const Argument& hx) {
   if (!hx.is_list() || hx.list().size() != 2) return false;
   const DTensor &hidden = hx.list()[0].tensor(), &cell = hx.list()[1].tensor();
   if (hidden.ndim() == 0 || cell.ndim() == 0) {
-    fail(ErrorKind::kValue, Fix{"give states [layers, sequences, width]"},
+    fail(Fix{"give states [layers, sequences, width]"},
          "a recurrent layer: the states have {} and {} dims; both must have 3", hidden.ndim(),
          cell.ndim());
   }
@@ -264,7 +262,7 @@ bool projects(const Argument& hx) {
 
 void check_states(std::string_view op, const Argument& hx) {
   if (!hx.is_list() || hx.list().size() == 2) return;
-  fail(ErrorKind::kValue, Fix{"give the hidden and the cell state: (h, c)"},
+  fail(Fix{"give the hidden and the cell state: (h, c)"},
        "{}: {} initial states are given, must be 2", op, hx.list().size());
 }
 
@@ -339,7 +337,7 @@ Results one_step(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   for (const DTensor& value : state) {
     if (x.ndim() == 2 && value.ndim() == 2 && x.shape()[0] == value.shape()[0]) continue;
-    fail(ErrorKind::kValue, Fix{"give both as [batch, features]: x.unsqueeze(0)"},
+    fail(Fix{"give both as [batch, features]: x.unsqueeze(0)"},
          "a recurrent cell: the input is [{}] and a state [{}]; both must have as many rows",
          text_of_list(x.shape(), ", "), text_of_list(value.shape(), ", "));
   }

@@ -28,8 +28,8 @@ std::size_t spatial_dims(const OpDescriptor& op) {
 void require_dims(const MetaArgs& args, const TensorMeta& self, std::size_t least) {
   const std::size_t most = spatial_dims(args.op()) + 2;
   if (self.shape.size() >= least && self.shape.size() <= most) return;
-  fail(ErrorKind::kValue, Fix{"give [samples, channels, ..sizes]"},
-       "{}: the input has {} dims, must have {}", args.op().name(), self.shape.size(), most);
+  fail(Fix{"give [samples, channels, ..sizes]"}, "{}: the input has {} dims, must have {}",
+       args.op().name(), self.shape.size(), most);
 }
 
 void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Dims& sizes) {
@@ -39,7 +39,7 @@ void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Di
                  gradient.shape.end() - static_cast<std::ptrdiff_t>(sizes.size()))) {
     return;
   }
-  fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
+  fail(Fix{"give the gradient of the result that these arguments give"},
        "{}: the gradient has shape [{}]; its last sizes must be those of the result, [{}]",
        args.op().name(), text_of_list(gradient.shape, ", "), text_of_list(sizes, ", "));
 }
@@ -72,7 +72,7 @@ void require_sizes(const MetaArgs& args, const Dims& sizes) {
   const std::size_t count = spatial_dims(args.op());
   const bool positive = std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; });
   if (sizes.size() == count && positive) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give {} sizes of at least 1", count)},
+  fail(Fix{fmt::format("give {} sizes of at least 1", count)},
        "{}: output_size is {}; it must be one size, at least 1, for each of {} dims",
        args.op().name(), args[1].text(), count);
 }
@@ -81,7 +81,7 @@ void require_sizes(const MetaArgs& args, const Dims& sizes) {
 void require_samples(const MetaArgs& args, const Dims& shape) {
   const auto sizes = std::span(shape.data(), shape.size()).last(spatial_dims(args.op()));
   if (std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; })) return;
-  fail(ErrorKind::kValue, Fix{"give an input with at least one place along each dim"},
+  fail(Fix{"give an input with at least one place along each dim"},
        "{}: the input [{}] has no places", args.op().name(), text_of_list(shape, ", "));
 }
 
@@ -99,7 +99,7 @@ OutputMetas meta_upsample_backward(const MetaArgs& args) {
   require_dims(args, gradient, spatial_dims(args.op()) + 2);
   const Dims& whole = args[2].ints();
   if (whole.size() != gradient.shape.size()) {
-    fail(ErrorKind::kValue, Fix{"give the sizes of all dims of the input"},
+    fail(Fix{"give the sizes of all dims of the input"},
          "{}: input_size has {} sizes; it must have one for each of {} dims", args.op().name(),
          whole.size(), gradient.shape.size());
   }
@@ -156,8 +156,7 @@ Results upsample_to(Calls& calls, const Arguments& args) {
           ? (factors.is_ints() ? factors.ints().size() : factors.list().size())
           : ints_of(sizes).size();
   if (sizes.is_none() == factors.is_none() || given != count || x.ndim() != count + 2) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give {} sizes or {} factors, and a tensor of {} dims", count, count,
+    fail(Fix{fmt::format("give {} sizes or {} factors, and a tensor of {} dims", count, count,
                          count + 2)},
          "{}: there are {} {} for a tensor of {} dims", op, given,
          sizes.is_none() ? "factors" : "sizes", x.ndim());
@@ -168,7 +167,7 @@ Results upsample_to(Calls& calls, const Arguments& args) {
     for (std::size_t d = 0; d < count; ++d) {
       const double size = static_cast<double>(x.shape()[d + 2]) * factor_at(factors, d);
       if (!(size >= 1 && size < 0x1p40)) {
-        fail(ErrorKind::kValue, Fix{"give factors that leave at least one element"},
+        fail(Fix{"give factors that leave at least one element"},
              "{}: a factor of {} makes {} elements of {}; it must leave at least one", op,
              factor_at(factors, d), size, x.shape()[d + 2]);
       }

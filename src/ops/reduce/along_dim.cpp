@@ -45,7 +45,7 @@ OutputMetas meta_cumsum(const MetaArgs& args) {
   wrap_dim(args[1].to_int(), meta.shape.size());
   const Argument& dtype = argument_or_none(args, "dtype");
   if (dtype.is_dtype() && dtype.dtype() == DType::kBool) {
-    fail(ErrorKind::kValue, Fix{"leave dtype out: truth values are counted in i64"},
+    fail(Fix{"leave dtype out: truth values are counted in i64"},
          "{}: dtype is bool; running sums and products are numbers", args.op().name());
   }
   meta.dtype = dtype.is_dtype()          ? dtype.dtype()
@@ -80,7 +80,7 @@ OutputMetas meta_topk(const MetaArgs& args) {
   Dims shape = input.shape;
   const std::int64_t length = shape.empty() ? 1 : shape[static_cast<std::size_t>(dim)];
   if (k < 0 || k > length) {
-    fail(ErrorKind::kValue, Fix{fmt::format("k={} takes all of them", length)},
+    fail(Fix{fmt::format("k={} takes all of them", length)},
          "{}: k is {}; it must be from 0 to {}, the size of the dim", args.op().name(), k, length);
   }
   if (!shape.empty()) shape[static_cast<std::size_t>(dim)] = k;

@@ -20,7 +20,7 @@ namespace {
 OutputMetas meta_bucketize(const MetaArgs& args) {
   const TensorMeta& boundaries = *args.tensor(1);
   if (boundaries.shape.size() != 1) {
-    fail(ErrorKind::kValue, Fix{"give the boundaries as a list, in ascending order"},
+    fail(Fix{"give the boundaries as a list, in ascending order"},
          "{}: the boundaries have {} dims, must have 1", args.op().name(), boundaries.shape.size());
   }
   const bool one = args.tensor(0) == nullptr;
@@ -68,7 +68,7 @@ OutputMetas meta_histc(const MetaArgs& args) {
   const std::int64_t bins = args[1].to_int();
   if (bins < 1 || args[2].to_double() > args[3].to_double()) {
     fail(
-        ErrorKind::kValue, Fix{"give at least one bin, and min below max"},
+        Fix{"give at least one bin, and min below max"},
         "{}: bins is {}, min {} and max {}; bins must be at least 1, and min must not be above max",
         args.op().name(), bins, args[2].text(), args[3].text());
   }
@@ -136,7 +136,7 @@ Results norm_as(Calls& calls, const Arguments& args) {
 DTensor folded(Calls& calls, DTensor bits, std::int64_t dim) {
   std::int64_t count = bits.shape()[static_cast<std::size_t>(dim)];
   if (count == 0) {
-    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+    fail(Fix{"leave empty tensors out, or reduce another dim"},
          "hash_tensor: there is nothing to hash along dim {}", dim);
   }
   const auto part = [&](std::int64_t first, std::int64_t end) {
@@ -158,12 +158,12 @@ DTensor folded(Calls& calls, DTensor bits, std::int64_t dim) {
 Results hash_tensor(Calls& calls, const Arguments& args) {
   const DTensor x = grad::reduced(calls, args[0].tensor());
   if (args[3].to_int() != 0) {
-    fail(ErrorKind::kValue, Fix{"leave mode out: its default is 0"},
+    fail(Fix{"leave mode out: its default is 0"},
          "hash_tensor: mode is {}; it must be 0, exclusive or", args[3].text());
   }
   if (is_complex(x.dtype())) {
-    fail(ErrorKind::kValue, Fix{"hash the parts: view_as_real"},
-         "hash_tensor: takes integers and floats, not {}", to_string(x.dtype()));
+    fail(Fix{"hash the parts: view_as_real"}, "hash_tensor: takes integers and floats, not {}",
+         to_string(x.dtype()));
   }
   const Dims dims = reduced_dims(calls.find("aten::hash_tensor").op, args[1], x.ndim());
   const DTensor wide = cast_to(calls, x, is_floating(x.dtype()) ? DType::kF64 : DType::kI64);

@@ -19,8 +19,7 @@ namespace {
 /// The dims of a call: those named, or all. Each has as many samples as the ends need.
 Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_order) {
   if (edge_order != 1 && edge_order != 2) {
-    fail(ErrorKind::kValue, Fix{"use 1 or 2"}, "gradient: edge_order is {}; it must be 1 or 2",
-         edge_order);
+    fail(Fix{"use 1 or 2"}, "gradient: edge_order is {}; it must be 1 or 2", edge_order);
   }
   Dims dims = distinct_dims("gradient", named, x.ndim());
   for (std::size_t d = 0; named.is_none() && d < x.ndim(); ++d) {
@@ -29,7 +28,7 @@ Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_o
   for (const std::int64_t dim : dims) {
     const std::int64_t length = x.shape()[index_of(dim)];
     if (length > edge_order) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("give at least {} samples", edge_order + 1)},
+    fail(Fix{fmt::format("give at least {} samples", edge_order + 1)},
          "gradient: dim {} has {} samples; it must have more than edge_order, {}", dim, length,
          edge_order);
   }
@@ -38,7 +37,7 @@ Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_o
 
 void require_spacing_for_each(std::size_t spacings, const Dims& dims) {
   if (spacings == dims.size()) return;
-  fail(ErrorKind::kValue, Fix{"give a spacing for each dim, or one number"},
+  fail(Fix{"give a spacing for each dim, or one number"},
        "gradient: there are {} spacings for {} dims; there must be one per dim", spacings,
        dims.size());
 }
@@ -99,7 +98,7 @@ std::array<Expression, 3> shares_of(const Expression& near, const Expression& fa
 DTensor slope_by_coordinates(const Samples& y, const DTensor& places, std::int64_t edge_order) {
   const std::int64_t length = y.x.shape()[index_of(y.dim)];
   if (places.ndim() != 1 || places.numel() != length) {
-    fail(ErrorKind::kValue, Fix{"give a coordinate for each sample"},
+    fail(Fix{"give a coordinate for each sample"},
          "gradient: the coordinates have shape [{}]; there must be {} in one dim, one per sample",
          text_of_list(places.shape(), ", "), length);
   }
@@ -134,7 +133,7 @@ DTensor slope_by_coordinates(const Samples& y, const DTensor& places, std::int64
 
 void check_samples(const DTensor& x) {
   if (x.dtype() != DType::kU8) return;
-  fail(ErrorKind::kValue, Fix{"cast it: x.to(f32)"}, "gradient takes no u8, which has no sign");
+  fail(Fix{"cast it: x.to(f32)"}, "gradient takes no u8, which has no sign");
 }
 
 /// gradient.scalarint, .scalararray(self, *, spacing, dim, edge_order)

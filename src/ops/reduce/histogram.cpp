@@ -24,7 +24,7 @@ Results searchsorted(Calls& calls, const Arguments& args) {
   const bool alike = sorted.ndim() == x.ndim() && sorted.ndim() > 0 &&
                      std::equal(x.shape().begin(), x.shape().end() - 1, sorted.shape().begin());
   if (!alike) {
-    fail(ErrorKind::kValue, Fix{"give values whose dims but the last are those of the boundaries"},
+    fail(Fix{"give values whose dims but the last are those of the boundaries"},
          "searchsorted: the boundaries have {} dims, the values {}; all dims but the last must be "
          "the same",
          sorted.ndim(), x.ndim());
@@ -64,8 +64,7 @@ DTensor dim_of_points(Calls& calls, const DTensor& points, std::size_t dim) {
 /// The edges of `bins` equal bins over the given range, or over that of the elements.
 DTensor equal_edges(Calls& calls, const DTensor& x, std::int64_t bins, double low, double high) {
   if (bins < 1) {
-    fail(ErrorKind::kValue, Fix{"give at least one bin"},
-         "a histogram has {} bins; it must have at least 1", bins);
+    fail(Fix{"give at least one bin"}, "a histogram has {} bins; it must have at least 1", bins);
   }
   if (low == high) {
     low -= 0.5;
@@ -104,14 +103,14 @@ ArgumentList edges_of(Calls& calls, const DTensor& points, const Dims& bins,
   const std::vector<double> bounds = bounds_of(calls, points, range);
   if (bins.size() != static_cast<std::size_t>(points.shape()[1]) ||
       bounds.size() != 2 * bins.size()) {
-    fail(ErrorKind::kValue, Fix{"give a number of bins and two bounds for each dim"},
+    fail(Fix{"give a number of bins and two bounds for each dim"},
          "a histogram over {} dims is given {} numbers of bins and {} bounds; it must be given one "
          "number and two bounds per dim",
          points.shape()[1], bins.size(), bounds.size());
   }
   for (std::size_t dim = 0; dim < bins.size(); ++dim) {
     if (bounds[2 * dim] <= bounds[2 * dim + 1]) continue;
-    fail(ErrorKind::kValue, Fix{"give the lower bound first"},
+    fail(Fix{"give the lower bound first"},
          "the range of a histogram is from {} to {}; its lower bound must not be above the upper "
          "one",
          bounds[2 * dim], bounds[2 * dim + 1]);

@@ -40,7 +40,7 @@ void require_elements(const MetaArgs& args, const Dims& dims) {
   for (const std::int64_t dim : dims) {
     const Dims& shape = args.tensor(0)->shape;
     if (!shape.empty() && shape[static_cast<std::size_t>(dim)] == 0) {
-      fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+      fail(Fix{"leave empty tensors out, or reduce another dim"},
            "{}: dim {} has no element to choose from", args.op().name(), dim);
     }
   }
@@ -78,7 +78,7 @@ OutputMetas meta_kthvalue(const MetaArgs& args) {
   const std::int64_t dim = wrap_dim(args[2].to_int(), shape.size());
   const std::int64_t length = shape.empty() ? 1 : shape[static_cast<std::size_t>(dim)];
   if (args[1].to_int() < 1 || args[1].to_int() > length) {
-    fail(ErrorKind::kValue, Fix{fmt::format("k={} is the largest element", length)},
+    fail(Fix{fmt::format("k={} is the largest element", length)},
          "{}: k is {}; it must be from 1 to {}, the size of the dim", args.op().name(),
          args[1].text(), length);
   }
@@ -167,7 +167,7 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
   DTensor x = args[0].tensor();
   const bool kept = args[2].to_bool();
   if (names_no_dims(args[1]) && !kept && x.ndim() > 0) {
-    fail(ErrorKind::kValue, Fix{"name the dims: torch.logsumexp(x, dim=(0, 1))"},
+    fail(Fix{"name the dims: torch.logsumexp(x, dim=(0, 1))"},
          "logsumexp: the list of dims is empty");
   }
   if (is_integral(x.dtype())) x = calls.one("_to_copy", {x, DType::kF32});

@@ -18,7 +18,7 @@ namespace {
 using grad::Gradients;
 
 [[noreturn]] void refuse_segments(const char* fix, const std::string& what) {
-  fail(ErrorKind::kValue, Fix{fix}, "segment_reduce: {}", what);
+  fail(Fix{fix}, "segment_reduce: {}", what);
 }
 
 void check_bounds(const TensorMeta& data, const TensorMeta& bounds, std::int64_t axis) {

@@ -25,27 +25,26 @@ Between between_of(std::string_view op, const std::string& word) {
   static constexpr std::string_view kWords[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   const auto* found = std::ranges::find(kWords, word);
   if (found != std::end(kWords)) return static_cast<Between>(found - std::begin(kWords));
-  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kWords, ", "))},
+  fail(Fix{fmt::format("use one of {}", text_of_list(kWords, ", "))},
        "{}: there is no interpolation '{}'", op, word);
 }
 
 [[noreturn]] void refuse_share(std::string_view op) {
-  fail(ErrorKind::kValue, Fix{"give shares from 0 to 1: 0.5 is the median"},
+  fail(Fix{"give shares from 0 to 1: 0.5 is the median"},
        "{}: q has an element outside of [0, 1]; all must be in it", op);
 }
 
 void check_quantile(std::string_view op, const DTensor& x, const DTensor& q) {
   if (x.dtype() != DType::kF32 && x.dtype() != DType::kF64) {
-    fail(ErrorKind::kValue, Fix{"cast it: x.to(f32)"}, "{} takes f32 or f64, not {}", op,
-         to_string(x.dtype()));
+    fail(Fix{"cast it: x.to(f32)"}, "{} takes f32 or f64, not {}", op, to_string(x.dtype()));
   }
   if (q.ndim() > 1 || q.dtype() != x.dtype()) {
-    fail(ErrorKind::kValue, Fix{"give q as a number, or as a list in the tensor's dtype"},
+    fail(Fix{"give q as a number, or as a list in the tensor's dtype"},
          "{}: q is {} of {} dims; it must have at most 1, and the dtype of the tensor, {}", op,
          to_string(q.dtype()), q.ndim(), to_string(x.dtype()));
   }
   if (x.numel() > 0) return;
-  fail(ErrorKind::kValue, Fix{"give at least one element"},
+  fail(Fix{"give at least one element"},
        "{}: the tensor has no elements; it must have at least one", op);
 }
 
@@ -134,7 +133,7 @@ void check_weights(Calls& calls, std::string_view name, const DTensor& weights,
   const bool fits = weights.ndim() <= 1 && weights.numel() == observations &&
                     (whole ? is_integral(weights.dtype()) : is_floating(weights.dtype()));
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{"give one number for each observation"},
+    fail(Fix{"give one number for each observation"},
          "cov: {} are {} of shape [{}] for {} observations, must be {}", name,
          to_string(weights.dtype()), text_of_list(weights.shape(), ", "), observations,
          whole ? "integers" : "floats");
@@ -142,8 +141,7 @@ void check_weights(Calls& calls, std::string_view name, const DTensor& weights,
   if (observations == 0) return;
   const Expression least = Expression(calls, weights).of("aten::min");
   if (holds(calls, least.ge(0))) return;
-  fail(ErrorKind::kValue, Fix{"give weights of at least 0"}, "cov: {} have a negative element",
-       name);
+  fail(Fix{"give weights of at least 0"}, "cov: {} have a negative element", name);
 }
 
 /// The weight of each observation; undefined where each counts once.
@@ -164,7 +162,7 @@ DTensor weights_of(Calls& calls, const Arguments& args, std::int64_t observation
 Results covariance(Calls& calls, const Arguments& args) {
   const DTensor& given = args[0].tensor();
   if (given.ndim() > 2 || given.dtype() == DType::kBool) {
-    fail(ErrorKind::kValue, Fix{"give a matrix with a row for each variable"},
+    fail(Fix{"give a matrix with a row for each variable"},
          "cov takes numbers in at most two dims, not {} in {}", to_string(given.dtype()),
          given.ndim());
   }
@@ -193,7 +191,7 @@ Results covariance(Calls& calls, const Arguments& args) {
   const Expression sum = Expression(calls, weights).of("aten::sum");
   const Expression total(calls, grad::reduced(calls, sum.value()));
   if (!holds(calls, total.with("aten::ne.Scalar", 0))) {
-    fail(ErrorKind::kValue, Fix{"let some observation count"}, "cov: the weights sum to zero");
+    fail(Fix{"let some observation count"}, "cov: the weights sum to zero");
   }
   const Expression mean = mean_over(total);
   Expression divisor = total - static_cast<double>(correction);

@@ -69,7 +69,7 @@ OutputMetas meta_as_strided(const MetaArgs& args) {
   const bool negative = std::ranges::any_of(stride, [](std::int64_t step) { return step < 0; }) ||
                         std::ranges::any_of(size, [](std::int64_t length) { return length < 0; });
   if (size.size() != stride.size() || negative) {
-    fail(ErrorKind::kValue, Fix{"write one stride per size, as x.shape and x.stride() do"},
+    fail(Fix{"write one stride per size, as x.shape and x.stride() do"},
          "as_strided: there are {} sizes and {} strides; there must be as many, none negative",
          size.size(), stride.size());
   }
@@ -83,9 +83,8 @@ MeshRuleResult rule_as_strided(const RuleContext& context) {
   }
   const auto order = exchanged_dims(self.meta(), context.outputs[0].meta, context.schema.args[3]);
   if (!order) {
-    throw Error(ErrorKind::kRuntime,
-                "as_strided: a tensor in pieces takes only strides that exchange whole dims")
-        .with("fix", "use view, permute, expand or slicing");
+    fail(ErrorKind::kRuntime, Fix{"use view, permute, expand or slicing"},
+         "as_strided: a tensor in pieces takes only strides that exchange whole dims");
   }
   const Dims position = inverse_of(*order);
   Placements moved = self.placements();
@@ -111,7 +110,7 @@ ViewResults view_as_strided(const Tensor& base, const MetaArgs& args) {
   const auto held =
       static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) / item_bytes(base.dtype());
   if (product(meta.shape) > 0 && (offset < 0 || last >= held)) {
-    fail(ErrorKind::kValue, Fix{"use smaller sizes, strides or offset"},
+    fail(Fix{"use smaller sizes, strides or offset"},
          "as_strided: element {} is beyond the storage of {} elements", last, held);
   }
   return {{std::move(meta), offset}};

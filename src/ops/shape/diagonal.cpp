@@ -24,8 +24,8 @@ struct Diagonal {
 
 void require_two(const OpDescriptor& op, std::int64_t dim1, std::int64_t dim2) {
   if (dim1 != dim2) return;
-  fail(ErrorKind::kValue, Fix{"name two different dims"},
-       "{}: dim1 and dim2 are both dim {}; they must differ", op.name(), dim1);
+  fail(Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}; they must differ",
+       op.name(), dim1);
 }
 
 Diagonal diagonal_of(const OpDescriptor& op, const TensorMeta& self, std::int64_t offset,
@@ -74,7 +74,7 @@ OutputMetas meta_diagonal_backward(const MetaArgs& args) {
   const Diagonal diagonal =
       diagonal_of(args.op(), around, args[2].to_int(), args[3].to_int(), args[4].to_int());
   if (diagonal.meta.shape != args.tensor(0)->shape) {
-    fail(ErrorKind::kValue, Fix{"pass the sizes of what the diagonal was taken from"},
+    fail(Fix{"pass the sizes of what the diagonal was taken from"},
          "{}: the gradient does not have the shape of that diagonal", args.op().name());
   }
   return {{around}};
@@ -101,8 +101,8 @@ Results diagonal_copy(Calls& calls, const OpRow&, const Arguments& args) {
 Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& offset,
                     const Argument& first, const Argument& second) {
   if (shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) has a dim"},
-         "{}: the tensor has 0 dims; it must have at least 1", op.name());
+    fail(Fix{"x.unsqueeze(0) has a dim"}, "{}: the tensor has 0 dims; it must have at least 1",
+         op.name());
   }
   const std::size_t ndim = shape.size() + 1;
   const std::int64_t dim1 = wrap_dim(first.to_int(), ndim), dim2 = wrap_dim(second.to_int(), ndim);
@@ -133,7 +133,7 @@ Results diag_embed(Calls& calls, const OpRow& row, const Arguments& args) {
 Results trace(Calls& calls, const Arguments& args) {
   const std::size_t ndim = args[0].tensor().ndim();
   if (ndim != 2) {
-    fail(ErrorKind::kValue, Fix{"x.diagonal(0, -2, -1).sum(-1) adds up those of many matrices"},
+    fail(Fix{"x.diagonal(0, -2, -1).sum(-1) adds up those of many matrices"},
          "trace takes a matrix, not a tensor of {} dims", ndim);
   }
   return calls("sum", {calls.one("diagonal", {args[0]})});
@@ -165,8 +165,8 @@ Results trace_backward(Calls& calls, const Arguments& args) {
   const DTensor& gradient = args[0].tensor();
   const Dims sizes = ints_of(args[1]);
   if (sizes.size() != 2) {
-    fail(ErrorKind::kValue, Fix{"give the rows and columns"},
-         "trace_backward: the matrix has {} dims; it must have 2", sizes.size());
+    fail(Fix{"give the rows and columns"}, "trace_backward: the matrix has {} dims; it must have 2",
+         sizes.size());
   }
   const DTensor zeros = calls.one("new_zeros", {gradient, sizes});
   const Expression met = on_diagonal(calls, gradient, sizes, false);
@@ -179,7 +179,7 @@ Results fill_diagonal(Calls& calls, const Arguments& args) {
   const Dims& shape = args[0].tensor().shape();
   const bool cube = std::ranges::all_of(shape, [&](auto size) { return size == shape[0]; });
   if (shape.size() < 2 || (shape.size() > 2 && !cube)) {
-    fail(ErrorKind::kValue, Fix{"give a matrix, or a tensor of more dims that are of one length"},
+    fail(Fix{"give a matrix, or a tensor of more dims that are of one length"},
          "fill_diagonal_: a tensor of shape [{}] has no diagonal", text_of_list(shape, ", "));
   }
   const bool wrap = args[2].to_bool() && shape.size() == 2;
@@ -196,7 +196,7 @@ OutputMetas meta_diag(const MetaArgs& args) {
     return {{contiguous_meta(sizes, self.dtype)}};
   }
   if (self.shape.size() != 2) {
-    fail(ErrorKind::kValue, Fix{"use diag_embed, or diagonal, for batches"},
+    fail(Fix{"use diag_embed, or diagonal, for batches"},
          "diag takes a vector or a matrix, not a tensor of {} dims", self.shape.size());
   }
   const Diagonal diagonal = diagonal_of(args.op(), self, args[1].to_int(), 0, 1);

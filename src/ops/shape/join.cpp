@@ -32,14 +32,13 @@ DType joined_dtype(std::span<const TensorMeta* const> tensors) {
 OutputMetas meta_cat(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
   if (tensors.empty()) {
-    fail(ErrorKind::kValue, Fix{"give a list of tensors: cat([x, y])"},
-         "cat takes at least one tensor");
+    fail(Fix{"give a list of tensors: cat([x, y])"}, "cat takes at least one tensor");
   }
   TensorMeta result{{0}, {1}, joined_dtype(tensors)};
   bool first = true;
   for (const TensorMeta* tensor : tensors) {
     if (tensor->shape.empty()) {
-      fail(ErrorKind::kValue, Fix{"use stack, or give it a dim: x.unsqueeze(0)"},
+      fail(Fix{"use stack, or give it a dim: x.unsqueeze(0)"},
            "cat takes tensors of at least one dim, not 0");
     }
     if (joins_anything(tensor->shape)) continue;
@@ -52,7 +51,7 @@ OutputMetas meta_cat(const MetaArgs& args) {
     Dims expected = tensor->shape;
     if (expected.size() == result.shape.size()) expected[dim] = result.shape[dim];
     if (!(expected == result.shape)) {
-      fail(ErrorKind::kValue, Fix{"join along the dim in which they differ, or narrow them first"},
+      fail(Fix{"join along the dim in which they differ, or narrow them first"},
            "cat takes tensors that differ in dim {} only, not {} and {}", dim, type_string(result),
            type_string(*tensor));
     }
@@ -84,13 +83,12 @@ Rows rule_cat(const RuleContext& context) {
 OutputMetas meta_stack(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
   if (tensors.empty()) {
-    fail(ErrorKind::kValue, Fix{"give a list of tensors: stack([x, y])"},
-         "stack takes at least one tensor");
+    fail(Fix{"give a list of tensors: stack([x, y])"}, "stack takes at least one tensor");
   }
   Dims shape = tensors[0]->shape;
   for (const TensorMeta* tensor : tensors) {
     if (!(tensor->shape == shape)) {
-      fail(ErrorKind::kValue, Fix{"use cat, or expand them to one shape"},
+      fail(Fix{"use cat, or expand them to one shape"},
            "stack takes tensors of one shape, not {} and {}", type_string(*tensors[0]),
            type_string(*tensor));
     }
@@ -157,7 +155,7 @@ DTensor slice_of(Calls& calls, const DTensor& x, std::int64_t dim, std::int64_t 
 std::vector<std::array<std::int64_t, 2>> padding_of(const Argument& pad, std::size_t ndim) {
   const Dims counts = ints_of(pad);
   if (counts.size() % 2 != 0 || counts.size() / 2 > ndim) {
-    fail(ErrorKind::kValue, Fix{"give two counts per dim, the last dim first: pad(x, [1, 1])"},
+    fail(Fix{"give two counts per dim, the last dim first: pad(x, [1, 1])"},
          "constant_pad_nd: there are {} counts for a tensor of {} dims", counts.size(), ndim);
   }
   std::vector<std::array<std::int64_t, 2>> padding(ndim);
@@ -178,7 +176,7 @@ OutputMetas meta_pad(const MetaArgs& args) {
     const std::int64_t kept =
         self.shape[d] + std::min<std::int64_t>(front, 0) + std::min<std::int64_t>(behind, 0);
     if (kept >= 0) continue;
-    fail(ErrorKind::kValue, Fix{"cut off no more than there is"},
+    fail(Fix{"cut off no more than there is"},
          "constant_pad_nd: {} elements are cut off dim {} of size {}", self.shape[d] - kept, d,
          self.shape[d]);
   }

@@ -33,8 +33,8 @@ Results numel_of(Calls&, const Arguments& args) { return {Argument(args[0].tenso
 std::size_t named_dim(const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() > 0) return static_cast<std::size_t>(wrap_dim(args[1].to_int(), x.ndim()));
-  fail(ErrorKind::kValue, Fix{"ask a tensor of at least one dim"},
-       "a tensor without dims has no dim {}", args[1].to_int());
+  fail(Fix{"ask a tensor of at least one dim"}, "a tensor without dims has no dim {}",
+       args[1].to_int());
 }
 Results size_of(Calls&, const Arguments& args) {
   return {Argument(args[0].tensor().shape()[named_dim(args)])};
@@ -71,12 +71,12 @@ Results never(Calls&, const Arguments&) { return {Argument(false)}; }
 Results is_close(Calls& calls, const Arguments& args) {
   const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
   if (a.value().dtype() != b.value().dtype()) {
-    fail(ErrorKind::kValue, Fix{"cast one of them: other.to(x.dtype)"},
+    fail(Fix{"cast one of them: other.to(x.dtype)"},
          "isclose compares tensors of one dtype, not {} and {}", to_string(a.value().dtype()),
          to_string(b.value().dtype()));
   }
   if (args[2].to_double() < 0 || args[3].to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"give tolerances of at least 0"},
+    fail(Fix{"give tolerances of at least 0"},
          "isclose: rtol is {} and atol is {}; neither may be negative", args[2].text(),
          args[3].text());
   }

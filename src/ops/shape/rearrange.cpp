@@ -27,8 +27,8 @@ std::int64_t size_at(const DTensor& x, std::int64_t from_the_end) {
 
 void require_ndim(std::string_view op, const DTensor& x, std::size_t least) {
   if (x.ndim() >= least) return;
-  fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) adds a dim"},
-       "{} takes a tensor of at least {} dims, not {}", op, least, x.ndim());
+  fail(Fix{"x.unsqueeze(0) adds a dim"}, "{} takes a tensor of at least {} dims, not {}", op, least,
+       x.ndim());
 }
 
 /// x with its last dims seen as `sizes`, permuted by `order` and joined again as `joined`.
@@ -51,7 +51,7 @@ Results pixel_shuffle(Calls& calls, const Arguments& args) {
   require_ndim("pixel_shuffle", x, 3);
   const std::int64_t channels = size_at(x, 3), h = size_at(x, 2), w = size_at(x, 1);
   if (r < 1 || r > 1 << 15 || channels % (r * r) != 0) {
-    fail(ErrorKind::kValue, Fix{"give a factor whose square divides the channels"},
+    fail(Fix{"give a factor whose square divides the channels"},
          "pixel_shuffle: {} channels cannot be spread over squares of side {}", channels, r);
   }
   const std::int64_t left = channels / (r * r);
@@ -66,7 +66,7 @@ Results pixel_unshuffle(Calls& calls, const Arguments& args) {
   require_ndim("pixel_unshuffle", x, 3);
   const std::int64_t channels = size_at(x, 3), h = size_at(x, 2), w = size_at(x, 1);
   if (r < 1 || r > 1 << 15 || h % r != 0 || w % r != 0) {
-    fail(ErrorKind::kValue, Fix{"give a factor that divides height and width"},
+    fail(Fix{"give a factor that divides height and width"},
          "pixel_unshuffle: {} by {} pixels are not squares of side {}", h, w, r);
   }
   return {reshuffled(calls, x, x.ndim() - 3, {channels, h / r, r, w / r, r}, {0, 2, 4, 1, 3},
@@ -80,7 +80,7 @@ Results channel_shuffle(Calls& calls, const Arguments& args) {
   require_ndim("channel_shuffle", x, 3);
   const std::int64_t channels = x.shape()[1];
   if (groups < 1 || channels % groups != 0) {
-    fail(ErrorKind::kValue, Fix{"give a number of groups that divides the channels"},
+    fail(Fix{"give a number of groups that divides the channels"},
          "channel_shuffle: {} channels do not make {} equal groups", channels, groups);
   }
   Dims sizes{groups, channels / groups}, order{1, 0}, joined{channels};
@@ -98,7 +98,7 @@ Results rot90(Calls& calls, const Arguments& args) {
   const Dims given = ints_of(args[2]);
   const Dims dims = given.size() == 2 && x.ndim() >= 2 ? wrap_dims(given, x.ndim()) : Dims{0, 0};
   if (dims[0] == dims[1]) {
-    fail(ErrorKind::kValue, Fix{"name two different dims of the tensor"},
+    fail(Fix{"name two different dims of the tensor"},
          "rot90 turns in a plane of two dims, not in [{}] of {} dims", text_of_list(given, ", "),
          x.ndim());
   }
@@ -121,7 +121,7 @@ std::vector<DTensor> tensors_of(const Argument& list, std::string_view op) {
   std::vector<DTensor> tensors;
   for (const Argument& element : list.list()) tensors.push_back(element.tensor());
   if (tensors.empty()) {
-    fail(ErrorKind::kValue, Fix{"give a list of tensors"}, "{} takes at least one tensor", op);
+    fail(Fix{"give a list of tensors"}, "{} takes at least one tensor", op);
   }
   return tensors;
 }
@@ -145,19 +145,19 @@ Results meshgrid(Calls& calls, const Arguments& args) {
   std::vector<DTensor> tensors = tensors_of(args[0], "meshgrid");
   const std::string indexing = args.size() > 1 ? args[1].string() : "ij";
   if (indexing != "ij" && indexing != "xy") {
-    fail(ErrorKind::kValue, Fix{"write \"ij\" or \"xy\""},
-         "meshgrid: indexing is \"{}\"; it must be \"ij\" or \"xy\"", indexing);
+    fail(Fix{"write \"ij\" or \"xy\""}, "meshgrid: indexing is \"{}\"; it must be \"ij\" or \"xy\"",
+         indexing);
   }
   const bool exchanged = indexing == "xy" && tensors.size() >= 2;
   if (exchanged) std::swap(tensors[0], tensors[1]);
   Dims shape;
   for (const DTensor& x : tensors) {
     if (x.ndim() > 1) {
-      fail(ErrorKind::kValue, Fix{"flatten it: x.flatten()"},
-           "meshgrid takes tensors of at most one dim, not {}", x.ndim());
+      fail(Fix{"flatten it: x.flatten()"}, "meshgrid takes tensors of at most one dim, not {}",
+           x.ndim());
     }
     if (x.dtype() != tensors[0].dtype()) {
-      fail(ErrorKind::kValue, Fix{"cast them to one dtype first"},
+      fail(Fix{"cast them to one dtype first"},
            "meshgrid takes tensors of one dtype, not {} and {}", to_string(tensors[0].dtype()),
            to_string(x.dtype()));
     }
@@ -178,7 +178,7 @@ Results block_diag(Calls& calls, const Arguments& args) {
   std::int64_t columns = 0, before = 0;
   for (DTensor& block : blocks) {
     if (block.ndim() > 2) {
-      fail(ErrorKind::kValue, Fix{"give matrices: x.flatten(1)"},
+      fail(Fix{"give matrices: x.flatten(1)"},
            "block_diag takes tensors of at most two dims, not {}", block.ndim());
     }
     while (block.ndim() < 2) block = calls.one("unsqueeze", {block, 0});
@@ -197,7 +197,7 @@ Results pad_sequence(Calls& calls, const Arguments& args) {
   std::vector<DTensor> sequences = tensors_of(args[0], "pad_sequence");
   const std::string side = args[3].string();
   if (side != "right" && side != "left") {
-    fail(ErrorKind::kValue, Fix{"write \"left\" or \"right\""},
+    fail(Fix{"write \"left\" or \"right\""},
          "pad_sequence: padding_side is \"{}\"; it must be \"left\" or \"right\"", side);
   }
   std::int64_t longest = 0;
@@ -228,7 +228,7 @@ Results split_in(Calls& calls, const DTensor& x, std::int64_t sections, const Ar
   const std::int64_t length = x.shape()[index_of(wrap_dim(dim.to_int(), x.ndim()))];
   constexpr std::int64_t kMostPieces = 1 << 20;
   if (sections < 1 || sections > kMostPieces) {
-    fail(ErrorKind::kValue, Fix{"give the number of pieces"},
+    fail(Fix{"give the number of pieces"},
          "tensor_split: the number of pieces is {}; it must be from 1 to {}", sections,
          kMostPieces);
   }
@@ -258,7 +258,7 @@ Results tensor_split_indices(Calls& calls, const Arguments& args) {
 Results tensor_split_tensor(Calls& calls, const Arguments& args) {
   const DTensor& where = args[1].tensor();
   if (where.ndim() > 1 || !is_integral(where.dtype())) {
-    fail(ErrorKind::kValue, Fix{"give a number, or a list of positions"},
+    fail(Fix{"give a number, or a list of positions"},
          "tensor_split takes integers of at most one dim, not {} of {} dims",
          to_string(where.dtype()), where.ndim());
   }
@@ -285,18 +285,18 @@ Results chunk_cat(Calls& calls, const Arguments& args) {
   const std::int64_t dim = wrap_dim(args[1].to_int(), tensors[0].ndim());
   const DType dtype = tensors[0].dtype();
   if (chunks < 1) {
-    fail(ErrorKind::kValue, Fix{"give the number of chunks"},
+    fail(Fix{"give the number of chunks"},
          "_chunk_cat: the number of chunks is {}; it must be at least 1", chunks);
   }
   for (DTensor& x : tensors) {
     require_ndim("_chunk_cat", x, index_of(dim) + 1);
     if (x.dtype() != dtype) {
-      fail(ErrorKind::kValue, Fix{"cast the tensors to one dtype"},
+      fail(Fix{"cast the tensors to one dtype"},
            "_chunk_cat: the tensors are {} and {}; they must have one dtype", to_string(dtype),
            to_string(x.dtype()));
     }
     if (x.numel() == 0) {
-      fail(ErrorKind::kValue, Fix{"leave out the tensors that have no elements"},
+      fail(Fix{"leave out the tensors that have no elements"},
            "_chunk_cat: a tensor has shape [{}]; it must have elements",
            text_of_list(x.shape(), ", "));
     }
@@ -320,7 +320,7 @@ Results repeat_interleave(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   const std::int64_t times = args[1].to_int();
   if (times < 0) {
-    fail(ErrorKind::kValue, Fix{"give how often each element is repeated"},
+    fail(Fix{"give how often each element is repeated"},
          "repeat_interleave: repeats is {}; it must not be negative", times);
   }
   if (args[2].is_none() || x.ndim() == 0) x = regrouped(calls, x, Dims{x.numel()});
@@ -342,7 +342,7 @@ Results repeat_interleave_each(Calls& calls, const Arguments& args) {
   const bool fits = repeats.ndim() <= 1 && is_integral(repeats.dtype()) &&
                     (repeats.numel() == 1 || repeats.numel() == length);
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {} of them", length)},
+    fail(Fix{fmt::format("give one number, or {} of them", length)},
          "repeat_interleave: repeats of dtype {} and shape [{}] do not fit dim {} of size {}",
          to_string(repeats.dtype()), text_of_list(repeats.shape(), ", "), dim, length);
   }
@@ -351,8 +351,7 @@ Results repeat_interleave_each(Calls& calls, const Arguments& args) {
   const std::int64_t total =
       length == 0 ? 0 : integer_in(calls, calls.one("select.int", {ends, 0, -1}));
   if (length > 0 && integer_in(calls, calls.one("min", {repeats})) < 0) {
-    fail(ErrorKind::kValue, Fix{"give numbers of at least 0"},
-         "repeat_interleave: a repeat is negative");
+    fail(Fix{"give numbers of at least 0"}, "repeat_interleave: a repeat is negative");
   }
   const DTensor places =
       calls.one("bucketize.Tensor", {counted(calls, repeats, total), ends, false, true});
@@ -409,11 +408,11 @@ Gradients grad_as_strided_scatter(const GradContext& context) {
 Results set_memory(Calls& calls, const Arguments& args) {
   const DTensor &self = args[0].tensor(), &source = args[1].tensor();
   if (self.distributed() || source.distributed()) {
-    throw Error(ErrorKind::kUnsupported, "set_: a tensor in pieces has no memory of its own")
-        .with("fix", "use copy_, or x = y");
+    fail(ErrorKind::kUnsupported, Fix{"use copy_, or x = y"},
+         "set_: a tensor in pieces has no memory of its own");
   }
   if (self.dtype() != source.dtype()) {
-    fail(ErrorKind::kValue, Fix{"cast the source: source.to(x.dtype)"},
+    fail(Fix{"cast the source: source.to(x.dtype)"},
          "set_: the source is {}; it must have the dtype of the tensor, {}",
          to_string(source.dtype()), to_string(self.dtype()));
   }
@@ -429,12 +428,12 @@ Results set_memory(Calls& calls, const Arguments& args) {
 Results resize_memory(Calls& calls, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   if (self.distributed()) {
-    throw Error(ErrorKind::kUnsupported, "resize_: a tensor in pieces has no memory of its own")
-        .with("fix", "use x.reshape(..), or x[..] for a part of it");
+    fail(ErrorKind::kUnsupported, Fix{"use x.reshape(..), or x[..] for a part of it"},
+         "resize_: a tensor in pieces has no memory of its own");
   }
   if (self.requires_grad()) {
-    throw Error(ErrorKind::kRuntime, "resize_: the tensor requires a gradient")
-        .with("fix", "use x.reshape(..), which has one, or x.detach()");
+    fail(ErrorKind::kRuntime, Fix{"use x.reshape(..), which has one, or x.detach()"},
+         "resize_: the tensor requires a gradient");
   }
   const Dims size = ints_of(args[1]);
   if (size == self.shape()) return {args[0]};

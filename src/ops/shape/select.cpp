@@ -38,8 +38,8 @@ TensorMeta with_size(TensorMeta meta, std::int64_t dim, std::int64_t size) {
 
 void require_dims(const MetaArgs& args) {
   if (args.tensor(0)->shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"give it a dim: x.unsqueeze(0)"},
-         "{} takes a tensor of at least one dim", args.op().name());
+    fail(Fix{"give it a dim: x.unsqueeze(0)"}, "{} takes a tensor of at least one dim",
+         args.op().name());
   }
 }
 
@@ -56,7 +56,7 @@ Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, 
   const std::int64_t length = shape[index_of(slice.dim)];
   std::int64_t stop = int_or(end, length);
   if (slice.step < 1) {
-    fail(ErrorKind::kValue, Fix{"use flip(x, [dim]), then slice with a positive step"},
+    fail(Fix{"use flip(x, [dim]), then slice with a positive step"},
          "slice takes a positive step, not {}", slice.step);
   }
   if (slice.start < 0) slice.start += length;
@@ -100,8 +100,7 @@ Rows rule_slice(const RuleContext& context) {
 std::int64_t selected_index(const Dims& shape, std::int64_t dim, std::int64_t index) {
   const std::int64_t length = shape[index_of(dim)];
   if (index < -length || index >= length) {
-    fail(ErrorKind::kValue,
-         Fix{length == 0 ? std::string("choose another dim; this one is empty")
+    fail(Fix{length == 0 ? std::string("choose another dim; this one is empty")
                          : fmt::format("use an index from {} to {}", -length, length - 1)},
          "index {} is out of range for dim {} of size {}", index, dim, length);
   }
@@ -149,8 +148,7 @@ OutputMetas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& pa
 Dims input_sizes(const MetaArgs& args) {
   const Dims sizes = ints_of(args[1]);
   if (sizes.empty() || std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
-    fail(ErrorKind::kValue,
-         Fix{"pass the shape of the tensor that the part was taken from: x.shape"},
+    fail(Fix{"pass the shape of the tensor that the part was taken from: x.shape"},
          "{}: input_sizes is [{}]; it must have one size per dim, none negative", args.op().name(),
          text_of_list(sizes, ", "));
   }
@@ -226,7 +224,7 @@ Rows rule_diagonal_scatter(const RuleContext& context) {
 void require_few_pieces(std::int64_t count, const MetaArgs& args) {
   constexpr std::int64_t kMostPieces = 1 << 20;
   if (count <= kMostPieces) return;
-  fail(ErrorKind::kValue, Fix{"reshape to one more dim, or cut into larger pieces"},
+  fail(Fix{"reshape to one more dim, or cut into larger pieces"},
        "{} makes {} pieces; at most {} are possible", args.op().base, count, kMostPieces);
 }
 
@@ -234,7 +232,7 @@ Dims split_sizes(const MetaArgs& args, std::int64_t length) {
   if (!args[1].is_scalar()) return ints_of(args[1]);
   const std::int64_t size = args[1].to_int();
   if (size < 0 || (size == 0 && length != 0)) {
-    fail(ErrorKind::kValue, Fix{"pass the elements of one piece; chunk(x, n) makes n pieces"},
+    fail(Fix{"pass the elements of one piece; chunk(x, n) makes n pieces"},
          "split takes a positive size, not {}", size);
   }
   Dims sizes;
@@ -255,14 +253,14 @@ OutputMetas meta_split(const MetaArgs& args) {
   std::int64_t sum = 0;
   for (const std::int64_t size : split_sizes(args, length)) {
     if (size < 0) {
-      fail(ErrorKind::kValue, Fix{"write each size itself; split infers none from -1"},
+      fail(Fix{"write each size itself; split infers none from -1"},
            "split: a size is {}; it must be 0 or more", size);
     }
     metas.push_back({with_size(self, dim, size)});
     sum += std::min(size, std::numeric_limits<std::int64_t>::max() - sum);
   }
   if (sum != length) {
-    fail(ErrorKind::kValue, Fix{"pass one size, split(x, 2), to get a shorter last piece"},
+    fail(Fix{"pass one size, split(x, 2), to get a shorter last piece"},
          "the sizes of a split of dim {} add up to {}, not {}", dim, sum, length);
   }
   return metas;
@@ -322,8 +320,8 @@ Rows rule_unbind(const RuleContext& context) {
   const std::int64_t dim = dim_argument(context, 1);
   for (const Placement& placement : context.tensors[0]->placements()) {
     if (!placement.is_shard(dim)) continue;
-    throw Error(ErrorKind::kRuntime, fmt::format("unbind along dim {}, which is sharded", dim))
-        .with("fix", "redistribute the input before unbind");
+    fail(ErrorKind::kRuntime, Fix{"redistribute the input before unbind"},
+         "unbind along dim {}, which is sharded", dim);
   }
   return without_dim(context, dim, context.outputs.size());
 }
@@ -360,14 +358,12 @@ OutputMetas meta_flip(const MetaArgs& args) {
 OutputMetas meta_roll(const MetaArgs& args) {
   const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
-    fail(ErrorKind::kValue,
-         Fix{"give one shift per dim: roll(x, [1, 2], [0, 1]), or one shift alone: roll(x, 1)"},
+    fail(Fix{"give one shift per dim: roll(x, [1, 2], [0, 1]), or one shift alone: roll(x, 1)"},
          "roll: there are {} shifts for {} dims; there must be one per dim, or one alone", shifts,
          dims);
   }
   if (dims > 0 && args.tensor(0)->shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"leave dims out: roll(x, 1)"},
-         "roll: the tensor has no dim to roll along");
+    fail(Fix{"leave dims out: roll(x, 1)"}, "roll: the tensor has no dim to roll along");
   }
   return meta_contiguous(args);
 }

@@ -78,14 +78,14 @@ template <std::int64_t dim, std::size_t fewest_dims>
 Results split_along(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() < fewest_dims) {
-    fail(ErrorKind::kValue, Fix{"use tensor_split(x, n, dim=0)"},
-         "a tensor of {} dims cannot be split along dim {}", x.ndim(), dim);
+    fail(Fix{"use tensor_split(x, n, dim=0)"}, "a tensor of {} dims cannot be split along dim {}",
+         x.ndim(), dim);
   }
   const std::int64_t along = x.ndim() == 1 ? 0 : dim;
   if (args[1].is_ints()) return calls("tensor_split.indices", {x, args[1], along});
   const std::int64_t sections = args[1].to_int(), size = x.shape()[index_of(along)];
   if (sections < 1 || size % sections != 0) {
-    fail(ErrorKind::kValue, Fix{"use tensor_split, whose pieces may differ"},
+    fail(Fix{"use tensor_split, whose pieces may differ"},
          "{} elements of dim {} cannot be split into {} equal pieces", size, along, sections);
   }
   return calls("tensor_split.sections", {x, sections, along});
@@ -102,8 +102,8 @@ Results tile(Calls& calls, const Arguments& args) {
 Results cartesian_product(Calls& calls, const Arguments& args) {
   for (const Argument& x : args[0].list()) {
     if (x.tensor().ndim() == 1) continue;
-    fail(ErrorKind::kValue, Fix{"flatten it: x.flatten()"},
-         "cartesian_prod takes tensors of one dim, not {}", x.tensor().ndim());
+    fail(Fix{"flatten it: x.flatten()"}, "cartesian_prod takes tensors of one dim, not {}",
+         x.tensor().ndim());
   }
   if (args[0].list().size() == 1) return {args[0].list()[0]};
   const Results grids = calls("meshgrid", {args[0]});
@@ -120,7 +120,7 @@ Results combinations(Calls& calls, const Arguments& args) {
   const std::int64_t r = args[1].to_int();
   const bool again = args[2].to_bool();
   if (x.ndim() != 1 || r < 0) {
-    fail(ErrorKind::kValue, Fix{"flatten it: x.flatten(), and choose at least 0"},
+    fail(Fix{"flatten it: x.flatten(), and choose at least 0"},
          "combinations: r is {}, the tensor has {} dims; they must be at least 0, and 1", r,
          x.ndim());
   }
@@ -160,7 +160,7 @@ Results vander(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t count = int_or(args[1], x.numel());
   if (x.ndim() != 1 || count < 0) {
-    fail(ErrorKind::kValue, Fix{"give a tensor of one dim, and N of at least 0"},
+    fail(Fix{"give a tensor of one dim, and N of at least 0"},
          "vander: the tensor has {} dims, N is {}; they must be 1, and at least 0", x.ndim(),
          count);
   }
@@ -172,7 +172,7 @@ Results vander_of_rows(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t count = int_or(args[1], x.ndim() == 0 ? 1 : x.shape().back());
   if (x.dtype() == DType::kBool || (!args[1].is_none() && count < 2)) {
-    fail(ErrorKind::kValue, Fix{"give numbers, and N of at least 2"},
+    fail(Fix{"give numbers, and N of at least 2"},
          "linalg_vander: the tensor is {}, N is {}; they must be numbers, and at least 2",
          to_string(x.dtype()), count);
   }
@@ -184,7 +184,7 @@ Results diff(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   const std::int64_t n = args[1].to_int();
   if (x.ndim() == 0 || n < 0) {
-    fail(ErrorKind::kValue, Fix{"give a tensor of at least one dim, and n of at least 0"},
+    fail(Fix{"give a tensor of at least one dim, and n of at least 0"},
          "diff: the tensor has {} dims, n is {}; they must be at least 1, and at least 0", x.ndim(),
          n);
   }
@@ -214,7 +214,7 @@ Results take_along_dim(Calls& calls, const Arguments& args) {
     return {calls.one("gather", {line, 0, reshape(calls, index, Dims{-1})})};
   }
   if (x.ndim() != index.ndim() || index.dtype() != DType::kI64) {
-    fail(ErrorKind::kValue, Fix{"give indices of i64 with as many dims as the tensor"},
+    fail(Fix{"give indices of i64 with as many dims as the tensor"},
          "take_along_dim: the indices have {} dims and dtype {}; they must have {} dims, as the "
          "tensor, and i64",
          index.ndim(), to_string(index.dtype()), x.ndim());
@@ -236,7 +236,7 @@ Results take_along_dim(Calls& calls, const Arguments& args) {
 template <std::int64_t dim>
 Results flip_dim(Calls& calls, const Arguments& args) {
   if (static_cast<std::int64_t>(args[0].tensor().ndim()) <= dim) {
-    fail(ErrorKind::kValue, Fix{"use flip(x, [dim])"}, "there is no dim {} to flip", dim);
+    fail(Fix{"use flip(x, [dim])"}, "there is no dim {} to flip", dim);
   }
   return {calls.one("flip", {args[0], Dims{dim}})};
 }
@@ -258,8 +258,8 @@ Results adjoint_view(Calls& calls, const Arguments& args) {
 Results matrix_adjoint(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() != 2) {
-    fail(ErrorKind::kValue, Fix{"use mH for the last two dims"},
-         "matrix_H: the tensor has {} dims, a matrix has 2", x.ndim());
+    fail(Fix{"use mH for the last two dims"}, "matrix_H: the tensor has {} dims, a matrix has 2",
+         x.ndim());
   }
   return adjoint_view(calls, args);
 }
@@ -301,8 +301,7 @@ DTensor areas(Calls& calls, const DTensor& y, const DTensor& x, std::int64_t dim
 
 void require_line(const DTensor& y, const char* op) {
   if (y.ndim() > 0) return;
-  fail(ErrorKind::kValue, Fix{"give a tensor of at least one dim"},
-       "{}: y has no dims; the areas need one", op);
+  fail(Fix{"give a tensor of at least one dim"}, "{}: y has no dims; the areas need one", op);
 }
 
 Results trapezoid(Calls& calls, const Arguments& args) {

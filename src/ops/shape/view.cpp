@@ -35,10 +35,9 @@ OutputMetas meta_view(const MetaArgs& args) {
   const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
   const std::optional<Dims> strides = view_strides(self, shape);
   if (!strides) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("the strides [{}] do not allow a view of shape [{}]",
-                            text_of_list(self.stride, ", "), text_of_list(shape, ", ")))
-        .with("fix", "use reshape, which copies where it must");
+    fail(Fix{"use reshape, which copies where it must"},
+         "the strides [{}] do not allow a view of shape [{}]", text_of_list(self.stride, ", "),
+         text_of_list(shape, ", "));
   }
   return {{{shape, *strides, self.dtype}}};
 }
@@ -89,7 +88,7 @@ OutputMetas meta_transpose(const MetaArgs& args) {
 OutputMetas meta_t(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   if (self.shape.size() > 2) {
-    fail(ErrorKind::kValue, Fix{"use transpose(0, 1), or mT for the last two dims"},
+    fail(Fix{"use transpose(0, 1), or mT for the last two dims"},
          "t takes a tensor of at most 2 dims, not {}", self.shape.size());
   }
   return {{permute_meta(self, exchanged(self.shape.size(), 0, self.shape.size() == 2 ? 1 : 0))}};
@@ -124,14 +123,14 @@ OutputMetas meta_repeat(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   Dims shape = ints_of(args[1]);
   if (shape.size() < self.shape.size()) {
-    fail(ErrorKind::kValue, Fix{"give one count per dim; 1 leaves a dim as it is"},
+    fail(Fix{"give one count per dim; 1 leaves a dim as it is"},
          "repeat: there are {} counts for a tensor of {} dims; there must be at least one per dim",
          shape.size(), self.shape.size());
   }
   const std::size_t pad = shape.size() - self.shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
-      fail(ErrorKind::kValue, Fix{"1 leaves a dim as it is"},
+      fail(Fix{"1 leaves a dim as it is"},
            "repeat: the count of dim {} is {}; it must be 0 or more", i, shape[i]);
     }
     if (i >= pad) shape[i] = saturating_product(shape[i], self.shape[i - pad]);
@@ -142,8 +141,8 @@ OutputMetas meta_repeat(const MetaArgs& args) {
 OutputMetas meta_view_as_real(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (!is_complex(result.dtype)) {
-    fail(ErrorKind::kValue, Fix{"leave it out: the tensor is real"},
-         "view_as_real takes complex tensors, not {}", to_string(result.dtype));
+    fail(Fix{"leave it out: the tensor is real"}, "view_as_real takes complex tensors, not {}",
+         to_string(result.dtype));
   }
   for (std::int64_t& stride : result.stride) stride *= 2;
   result.shape.push_back(2);
@@ -155,21 +154,21 @@ OutputMetas meta_view_as_real(const MetaArgs& args) {
 OutputMetas meta_view_as_complex(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (result.shape.empty() || result.shape.back() != 2 || result.stride.back() != 1) {
-    fail(ErrorKind::kValue, Fix{"put the two parts last: x.reshape(..., 2).contiguous()"},
+    fail(Fix{"put the two parts last: x.reshape(..., 2).contiguous()"},
          "view_as_complex takes a last dim of size 2 and stride 1");
   }
   result.shape.pop_back();
   result.stride.pop_back();
   for (std::int64_t& stride : result.stride) {
     if (stride % 2 != 0) {
-      fail(ErrorKind::kValue, Fix{"make it contiguous first: x.contiguous()"},
+      fail(Fix{"make it contiguous first: x.contiguous()"},
            "view_as_complex takes even strides only");
     }
     stride /= 2;
   }
   if (result.dtype != DType::kF32 && result.dtype != DType::kF64) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"},
-         "view_as_complex takes f32 or f64, not {}", to_string(result.dtype));
+    fail(Fix{"cast it first: x.float()"}, "view_as_complex takes f32 or f64, not {}",
+         to_string(result.dtype));
   }
   result.dtype = result.dtype == DType::kF64 ? DType::kC128 : DType::kC64;
   return {{result}};
@@ -186,14 +185,14 @@ OutputMetas meta_view_dtype(const MetaArgs& args) {
   const bool even =
       !result.shape.empty() && result.stride.back() == 1 && (result.shape.back() * from) % to == 0;
   if (!even) {
-    fail(ErrorKind::kValue, Fix{"make it contiguous first, or cast with to(dtype)"},
+    fail(Fix{"make it contiguous first, or cast with to(dtype)"},
          "a view as {} needs a last dim of stride 1 whose bytes divide by {}",
          to_string(result.dtype), to);
   }
   result.shape.back() = result.shape.back() * from / to;
   for (std::size_t i = 0; i + 1 < result.stride.size(); ++i) {
     if ((result.stride[i] * from) % to != 0) {
-      fail(ErrorKind::kValue, Fix{"make it contiguous first, or cast with to(dtype)"},
+      fail(Fix{"make it contiguous first, or cast with to(dtype)"},
            "a view as {} needs strides whose bytes divide by {}", to_string(result.dtype), to);
     }
     result.stride[i] = result.stride[i] * from / to;
@@ -326,7 +325,7 @@ ViewResults view_in_place(const Tensor& base, const MetaArgs& args) {
     const std::int64_t bytes = base.offset() * item_bytes(base.dtype());
     const std::int64_t item = item_bytes(output.meta.dtype);
     if (bytes % item != 0) {
-      fail(ErrorKind::kValue, Fix{"clone() the tensor first, or cast with to(dtype)"},
+      fail(Fix{"clone() the tensor first, or cast with to(dtype)"},
            "a view as {} cannot start {} bytes into the storage", to_string(output.meta.dtype),
            bytes);
     }

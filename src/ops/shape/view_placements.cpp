@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fix.h"
 #include "ops/shape/view_map.h"
 
 namespace shardlab {
@@ -129,11 +130,10 @@ class ViewPropagation {
   void require_no_broadcast(std::int64_t dim) const {
     for (const DimSource& source : map_) {
       if (source.kind != Kind::kBroadcast || source.inputs[0] != dim) continue;
-      throw Error(ErrorKind::kValue,
-                  fmt::format("dim {} is sharded and has no dim of its own in the view's result "
-                              "(a dim of size 1 is expanded)",
-                              dim))
-          .with("fix", "redistribute the input before the view");
+      fail(Fix{"redistribute the input before the view"},
+           "dim {} is sharded and has no dim of its own in the view's result "
+           "(a dim of size 1 is expanded)",
+           dim);
     }
   }
 
@@ -265,9 +265,9 @@ ViewPlacements propagate_view(const Placements& placements, std::span<const std:
   ViewPropagation view(placements, shape, map, mesh_sizes, policy);
   ViewPlacements result = view.run();
   if (view.fault().empty()) return result;
-  throw Error(ErrorKind::kRuntime, view.fault())
-      .with("fix",
-            fmt::format("redistribute the input to {} before the view", to_string(result.inputs)));
+  fail(ErrorKind::kRuntime,
+       Fix{fmt::format("redistribute the input to {} before the view", to_string(result.inputs))},
+       "{}", view.fault());
 }
 
 }  // namespace shardlab

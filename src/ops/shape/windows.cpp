@@ -44,7 +44,7 @@ DTensor sum_of(Calls& calls, const DTensor& a, const DTensor& b) {
 std::int64_t window_count(const OpDescriptor& op, std::int64_t length, std::int64_t size,
                           std::int64_t step) {
   if (size < 0 || size > length || step < 1) {
-    fail(ErrorKind::kValue, Fix{"give windows no longer than the dim, and a step of at least 1"},
+    fail(Fix{"give windows no longer than the dim, and a step of at least 1"},
          "{}: windows have {} elements and are {} apart; they must fit a dim of size {}", op.base,
          size, step, length);
   }
@@ -93,7 +93,7 @@ Results unfold_backward(Calls& calls, const Arguments& args) {
   if (!shape.empty()) expected[index_of(dim)] = count;
   expected.push_back(size);
   if (windows.shape() != expected) {
-    fail(ErrorKind::kValue, Fix{"pass the gradient of what unfold gave"},
+    fail(Fix{"pass the gradient of what unfold gave"},
          "unfold_backward: the gradient has shape [{}], must have [{}]",
          text_of_list(windows.shape(), ", "), text_of_list(expected, ", "));
   }
@@ -134,7 +134,7 @@ std::array<Extent, 2> extents(std::string_view op, std::span<const Argument> num
     for (std::size_t i = 0; i < 4; ++i) {
       const Dims given = ints_of(numbers[i]);
       if (given.size() != 2) {
-        fail(ErrorKind::kValue, Fix{"give one number for height and one for width"},
+        fail(Fix{"give one number for height and one for width"},
              "{} takes two numbers for each of its sizes, not {}", op, given.size());
       }
       number[i] = given[d];
@@ -146,7 +146,7 @@ std::array<Extent, 2> extents(std::string_view op, std::span<const Argument> num
                           extent.stride > 0 && extent.length >= 0 && extent.kernel < kMost &&
                           extent.dilation < kMost && extent.padding < kMost;
     if (sensible && extent.dilation * (extent.kernel - 1) + 1 <= extent.padded()) continue;
-    fail(ErrorKind::kValue, Fix{"give windows that fit the padded picture"},
+    fail(Fix{"give windows that fit the padded picture"},
          "{}: a window has {} places, {} apart; it must fit into {} pixels with {} on each side",
          op, extent.kernel, extent.dilation, extent.length, extent.padding);
   }
@@ -157,8 +157,8 @@ std::array<Extent, 2> extents(std::string_view op, std::span<const Argument> num
 DTensor batched(Calls& calls, const DTensor& x, std::size_t ndim, std::string_view op) {
   if (x.ndim() == ndim) return x;
   if (x.ndim() + 1 == ndim) return calls.one("unsqueeze", {x, 0});
-  fail(ErrorKind::kValue, Fix{"give a batch, or one of its elements"},
-       "{} takes a tensor of {} or {} dims, not {}", op, ndim - 1, ndim, x.ndim());
+  fail(Fix{"give a batch, or one of its elements"}, "{} takes a tensor of {} or {} dims, not {}",
+       op, ndim - 1, ndim, x.ndim());
 }
 
 Results unbatched(Calls& calls, const DTensor& x, bool batch) {
@@ -185,15 +185,14 @@ Results im2col(Calls& calls, const Arguments& args) {
 Results col2im(Calls& calls, const Arguments& args) {
   const Dims size = ints_of(args[1]);
   if (size.size() != 2) {
-    fail(ErrorKind::kValue, Fix{"give height and width"},
-         "col2im takes two numbers as output_size, not {}", size.size());
+    fail(Fix{"give height and width"}, "col2im takes two numbers as output_size, not {}",
+         size.size());
   }
   const DTensor x = batched(calls, args[0].tensor(), 3, "col2im");
   const auto [h, w] = extents("col2im", {&args[2], 4}, {size[0], size[1]});
   const std::int64_t window = h.kernel * w.kernel;
   if (x.shape()[1] % window != 0 || x.shape()[2] != h.count() * w.count()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give columns of shape [batch, channels * {}, {}]", window,
+    fail(Fix{fmt::format("give columns of shape [batch, channels * {}, {}]", window,
                          h.count() * w.count())},
          "col2im: columns of shape [{}] do not make pictures of {} by {}",
          text_of_list(x.shape(), ", "), size[0], size[1]);
@@ -226,8 +225,7 @@ std::vector<Pad> pads_of(std::string_view op, const DTensor& x, const Argument& 
                          std::size_t dims, Edge edge) {
   const Dims counts = ints_of(padding);
   if (counts.size() != 2 * dims || (x.ndim() != dims + 1 && x.ndim() != dims + 2)) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give {} numbers and a tensor of {} or {} dims", 2 * dims, dims + 1,
+    fail(Fix{fmt::format("give {} numbers and a tensor of {} or {} dims", 2 * dims, dims + 1,
                          dims + 2)},
          "{}: there are {} numbers for a tensor of {} dims; there must be two per padded dim, and "
          "channels in front",
@@ -241,8 +239,7 @@ std::vector<Pad> pads_of(std::string_view op, const DTensor& x, const Argument& 
     const bool fits = pad.front <= most && pad.behind <= most && -pad.front <= length &&
                       -pad.behind <= length && length + pad.front + pad.behind >= 1 && length > 0;
     if (!fits) {
-      fail(ErrorKind::kValue,
-           Fix{edge == Edge::kReflected
+      fail(Fix{edge == Edge::kReflected
                    ? fmt::format("pad each side by at most {}", std::max<std::int64_t>(most, 0))
                    : "leave at least one element"},
            "{}: dim {} of size {} cannot be padded by {} and {}", op, pad.dim, length, pad.front,
@@ -311,7 +308,7 @@ DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
   const std::int64_t first = std::max<std::int64_t>(-pad.front, 0),
                      last = length + std::min<std::int64_t>(pad.behind, 0);
   if (pad.front > length || pad.behind > length || length + pad.front + pad.behind <= 0) {
-    fail(ErrorKind::kValue, Fix{"pad each side by at most the size, and leave an element"},
+    fail(Fix{"pad each side by at most the size, and leave an element"},
          "circular pad: dim {} of size {} cannot be padded by {} and {}", pad.dim, length,
          pad.front, pad.behind);
   }
@@ -331,8 +328,7 @@ Results pad_circle(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::size_t padded_dims = counts.size() / 2;
   if (counts.size() % 2 != 0 || (x.ndim() != padded_dims + 1 && x.ndim() != padded_dims + 2)) {
-    fail(ErrorKind::kValue,
-         Fix{"pad all dims of [channels, ..] or [batch, channels, ..] but these"},
+    fail(Fix{"pad all dims of [channels, ..] or [batch, channels, ..] but these"},
          "circular pad: there are {} numbers for a tensor of {} dims; there must be two per padded "
          "dim",
          counts.size(), x.ndim());
@@ -356,12 +352,11 @@ Results pad_by_mode(Calls& calls, const Arguments& args) {
   const std::size_t dims = ints_of(args[1]).size() / 2, ndim = args[0].tensor().ndim();
   const bool edges = mode == "reflect" || mode == "replicate";
   if (valued && args[3].to_double() != 0) {
-    fail(ErrorKind::kValue, Fix{"leave value out"}, "pad: mode '{}' takes no value", mode);
+    fail(Fix{"leave value out"}, "pad: mode '{}' takes no value", mode);
   }
   if (mode == "circular") return pad_circle(calls, args);
   if (!edges || dims < 1 || dims > 3 || (ndim != dims + 1 && ndim != dims + 2)) {
-    fail(ErrorKind::kValue,
-         Fix{"use 'constant'; or 'reflect', 'replicate' or 'circular' for the last dims behind "
+    fail(Fix{"use 'constant'; or 'reflect', 'replicate' or 'circular' for the last dims behind "
              "channels"},
          "pad: there is no mode '{}' for {} dims of a tensor of {}", mode, dims, ndim);
   }
@@ -409,7 +404,7 @@ Results pad_backward(Calls& calls, const Arguments& args) {
   Dims expected = self.shape();
   for (const Pad& pad : pads) expected[index_of(pad.dim)] += pad.front + pad.behind;
   if (gradient.shape() != expected) {
-    fail(ErrorKind::kValue, Fix{"pass the gradient of what the pad gave"},
+    fail(Fix{"pass the gradient of what the pad gave"},
          "{}: the gradient has shape [{}], must have [{}]", op,
          text_of_list(gradient.shape(), ", "), text_of_list(expected, ", "));
   }

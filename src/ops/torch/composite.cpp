@@ -22,7 +22,7 @@ std::int64_t ndim_of(const DTensor& x) { return static_cast<std::int64_t>(x.ndim
 Results single(DTensor x) { return {Argument(std::move(x))}; }
 
 [[noreturn]] void refuse(std::string summary, std::string fix) {
-  throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
+  fail(Fix{std::move(fix)}, "{}", std::move(summary));
 }
 
 // Layout.
@@ -191,8 +191,8 @@ Results to_dense(Calls& calls, const Arguments& args) {
 template <const char* kOp>
 Results one_truth(Calls& calls, const Arguments& args) {
   if (args[0].tensor().dtype() != DType::kBool) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use {}", kOp)},
-         "_is_{}_true: the tensor is {}, must be bool", kOp, to_string(args[0].tensor().dtype()));
+    fail(Fix{fmt::format("use {}", kOp)}, "_is_{}_true: the tensor is {}, must be bool", kOp,
+         to_string(args[0].tensor().dtype()));
   }
   return {calls.one(kOp, args)};
 }

@@ -40,7 +40,7 @@ Results tanhshrink(Calls& calls, const Arguments& args) {
 /// softmin(input, dim, _stacklevel, dtype)
 Results softmin(Calls& calls, const Arguments& args) {
   if (args[1].is_none()) {
-    fail(ErrorKind::kValue, Fix{"name the dim: softmin(x, dim=-1)"}, "softmin takes a dim");
+    fail(Fix{"name the dim: softmin(x, dim=-1)"}, "softmin takes a dim");
   }
   return calls("softmax.int", {(-formula(calls, args[0])).value(), args[1], args[3]});
 }
@@ -67,7 +67,7 @@ Results feature_alpha_dropout(Calls& calls, const Arguments& args) {
   const double p = args[1].to_double();
   const bool drops = p != 0 && args[2].to_bool() && x.numel() > 0;
   if (!(p >= 0 && p <= 1) || (drops && x.ndim() < 2)) {
-    fail(ErrorKind::kValue, Fix{"give a tensor [batch, channels, ..], and p in [0, 1]"},
+    fail(Fix{"give a tensor [batch, channels, ..], and p in [0, 1]"},
          "feature_alpha_dropout: p is {}, the tensor has {} dims; p must be in [0, 1], and dims at "
          "least 2",
          args[1].text(), x.ndim());
@@ -100,7 +100,7 @@ Results normalize(Calls& calls, const Arguments& args) {
 Results local_response_norm(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() < 3) {
-    fail(ErrorKind::kValue, Fix{"give a tensor [batch, channels, ..]"},
+    fail(Fix{"give a tensor [batch, channels, ..]"},
          "local_response_norm takes a tensor of at least 3 dims, not {}", x.ndim());
   }
   if (x.numel() == 0) return {x};
@@ -134,8 +134,7 @@ Results lp_pool(Calls& calls, const Arguments& args) {
   const double p = args[1].to_double();
   const Dims kernel = ints_of(args[2]), stride = ints_of(args[3]);
   if (p == 0) {
-    fail(ErrorKind::kValue, Fix{"give another norm_type"},
-         "lp_pool: norm_type is 0; it must be another number");
+    fail(Fix{"give another norm_type"}, "lp_pool: norm_type is 0; it must be another number");
   }
   if (std::isinf(p)) {
     const Expression sizes = x.of("aten::abs"), signed_sizes = p > 0 ? sizes : -sizes;
@@ -159,7 +158,7 @@ Expression in_a_word(std::string_view loss, const Expression& terms, const Argum
   if (word.string() == "none") return terms;
   if (word.string() == "mean") return terms.of("aten::mean");
   if (word.string() == "sum") return terms.of("aten::sum");
-  fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"},
+  fail(Fix{"use 'mean', 'sum' or 'none'"},
        "{}: reduction is '{}'; it must be 'mean', 'sum' or 'none'", loss, word.string());
 }
 
@@ -173,7 +172,7 @@ void refuse_older_words(std::string_view loss, const Argument& average, const Ar
 Results weighted(std::string_view loss, const Arguments& args, const Expression& terms,
                  const Argument& word, const Argument& weight, bool by_weights) {
   if (weight.tensor().shape() != args[0].tensor().shape()) {
-    fail(ErrorKind::kValue, Fix{"give a weight for each element of the input"},
+    fail(Fix{"give a weight for each element of the input"},
          "{}: the weight has shape [{}]; it must have that of the input, [{}]", loss,
          text_of_list(weight.tensor().shape(), ", "), text_of_list(args[0].tensor().shape(), ", "));
   }
@@ -223,14 +222,14 @@ DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance)
     if (shape[d] != given[d]) others += given[d];
   }
   if (shape.size() == given.size() && others == 1) return variance;
-  fail(ErrorKind::kValue, Fix{"give a variance of the input's shape, or without its last dim"},
+  fail(Fix{"give a variance of the input's shape, or without its last dim"},
        "gaussian_nll_loss: the variance has shape [{}]; it must have that of the input, [{}], or "
        "lack its last dim",
        text_of_list(given, ", "), text_of_list(shape, ", "));
 }
 
 [[noreturn]] void refuse_negative_variance() {
-  fail(ErrorKind::kValue, Fix{"give variances of at least 0"},
+  fail(Fix{"give variances of at least 0"},
        "gaussian_nll_loss: the variance has a negative element; it must have none");
 }
 
@@ -271,7 +270,7 @@ Results multilabel_soft_margin_loss(Calls& calls, const Arguments& args) {
   if (args[2].is_tensor()) loss = loss * formula(calls, args[2]);
   const auto classes = static_cast<std::int64_t>(x.value().ndim()) - 1;
   if (classes < 0) {
-    fail(ErrorKind::kValue, Fix{"give [.., classes]"},
+    fail(Fix{"give [.., classes]"},
          "multilabel_soft_margin_loss: the input has no dims; its last one must be the classes");
   }
   const Expression sums(calls, calls.one("sum.dim_IntList", {loss.value(), Dims{classes}}));
@@ -309,7 +308,7 @@ const ResampleMode& resample_mode(const Argument& word) {
   if (found != std::end(kResampleModes)) return *found;
   std::vector<std::string_view> names;
   for (const ResampleMode& mode : kResampleModes) names.push_back(mode.name);
-  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(names, ", "))},
+  fail(Fix{fmt::format("use one of {}", text_of_list(names, ", "))},
        "interpolate: there is no mode '{}'", word.string());
 }
 
@@ -322,7 +321,7 @@ std::vector<double> numbers_of(const Argument& given, std::size_t dims, std::str
     for (const Argument& number : given.list()) numbers.push_back(number.to_double());
   }
   if (numbers.size() == dims) return numbers;
-  fail(ErrorKind::kValue, Fix{"give one number, or one for each dim behind the channels"},
+  fail(Fix{"give one number, or one for each dim behind the channels"},
        "interpolate: {} is {}; it must be one number, or one for each of {} dims", name,
        given.text(), dims);
 }
@@ -336,13 +335,12 @@ Scaling scaling_of(const Arguments& args, const Dims& shape, bool by_sizes_only)
   const bool sized = !args[1].is_none(), scaled = !args[2].is_none();
   const std::size_t dims = shape.size() - 2;
   if (sized == scaled) {
-    fail(ErrorKind::kValue, Fix{"give size or scale_factor"},
-         "interpolate: {} given; exactly one must be",
+    fail(Fix{"give size or scale_factor"}, "interpolate: {} given; exactly one must be",
          sized ? "both size and scale_factor are" : "neither size nor scale_factor is");
   }
   const bool recompute = !args[5].is_none() && args[5].to_bool();
   if (sized && recompute) {
-    fail(ErrorKind::kValue, Fix{"leave recompute_scale_factor out"},
+    fail(Fix{"leave recompute_scale_factor out"},
          "interpolate: recompute_scale_factor is true next to a size; it must be left out there");
   }
   const std::vector<double> numbers =
@@ -366,13 +364,13 @@ Results interpolate(Calls& calls, const Arguments& args) {
                    : dims == 2          ? mode.smooth
                                         : nullptr;
   if (op == nullptr) {
-    fail(ErrorKind::kValue, Fix{"use a mode for so many dims: 'nearest', 'linear', 'bilinear'"},
+    fail(Fix{"use a mode for so many dims: 'nearest', 'linear', 'bilinear'"},
          "interpolate: there is no mode '{}'{} for a tensor of {} dims", mode.name,
          smooth ? " with antialias" : "", x.ndim());
   }
   if (!mode.aligns && !args[4].is_none()) {
-    fail(ErrorKind::kValue, Fix{"leave align_corners out"},
-         "interpolate: mode '{}' takes no align_corners", mode.name);
+    fail(Fix{"leave align_corners out"}, "interpolate: mode '{}' takes no align_corners",
+         mode.name);
   }
   const bool area = mode.name == "area";
   const Scaling scaling = scaling_of(args, x.shape(), area);

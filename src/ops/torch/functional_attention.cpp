@@ -47,7 +47,7 @@ enum : std::size_t {
 constexpr std::string_view kAttention = "multi_head_attention_forward";
 
 [[noreturn]] void refuse(const std::string& what, const char* fix) {
-  fail(ErrorKind::kValue, Fix{fix}, "{}: {}", kAttention, what);
+  fail(Fix{fix}, "{}: {}", kAttention, what);
 }
 
 bool same_value(const Argument& a, const Argument& b) {
@@ -306,7 +306,7 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
                     x.shape().back() == table.shape().back() &&
                     (table.ndim() == 2 || x.ndim() == 2);
   if (!fits) {
-    fail(ErrorKind::kValue, Fix{"give [samples, features] and [classes, features]"},
+    fail(Fix{"give [samples, features] and [classes, features]"},
          "linear_cross_entropy: the input has shape [{}], the weight [{}]; they must be [samples, "
          "features] and [classes, features]",
          text_of_list(x.shape(), ", "), text_of_list(table.shape(), ", "));
@@ -314,7 +314,7 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
   Dims shape(x.shape().begin(), x.shape().end() - 1);
   for (std::size_t d = 0; d + 1 < table.ndim(); ++d) shape.push_back(table.shape()[d]);
   if (args[2].tensor().shape() == shape && !args[6].is_none()) {
-    fail(ErrorKind::kValue, Fix{"leave ignore_index out: the target holds probabilities"},
+    fail(Fix{"leave ignore_index out: the target holds probabilities"},
          "linear_cross_entropy: ignore_index is given; with a target of probabilities it must be "
          "left out");
   }
@@ -329,7 +329,7 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
   const DTensor logits = regrouped(calls, calls.one("linear", {x, weight, bias}), shape);
   const auto reduction = reduction_number(args[5].string());
   if (!reduction) {
-    fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"},
+    fail(Fix{"use 'mean', 'sum' or 'none'"},
          "linear_cross_entropy: reduction is '{}'; it must be 'mean', 'sum' or 'none'",
          args[5].string());
   }

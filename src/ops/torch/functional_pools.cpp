@@ -46,11 +46,11 @@ template <const char* const& op, std::size_t dims>
 Results fractional_max_pool(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() <= dims) {
-    fail(ErrorKind::kValue, Fix{"give a tensor [batch, channels, ..]"},
-         "{} takes a tensor of {} or {} dims, not {}", op, dims + 1, dims + 2, x.ndim());
+    fail(Fix{"give a tensor [batch, channels, ..]"}, "{} takes a tensor of {} or {} dims, not {}",
+         op, dims + 1, dims + 2, x.ndim());
   }
   if (args[2].is_none() && args[3].is_none()) {
-    fail(ErrorKind::kValue, Fix{"give output_size or output_ratio"},
+    fail(Fix{"give output_size or output_ratio"},
          "{}: neither output_size nor output_ratio is given; one must be", op);
   }
   Dims sizes = ints_of(args[2]);
@@ -88,8 +88,7 @@ Dims unpooled_sizes(const DTensor& x, const Dims& kernel, const Dims& stride, co
     fits = given[d] > sizes[d] - stride[d] && given[d] < sizes[d] + stride[d];
   }
   if (fits) return given;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("give sizes less than a stride away from [{}]", text_of_list(sizes, ", "))},
+  fail(Fix{fmt::format("give sizes less than a stride away from [{}]", text_of_list(sizes, ", "))},
        "max_unpool: output_size is {}; each size must be less than a stride away from the default",
        wanted.text());
 }
@@ -98,9 +97,8 @@ template <std::size_t dims>
 Results max_unpool(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() <= dims) {
-    fail(ErrorKind::kValue, Fix{"give what a pool gave"},
-         "max_unpool{}d takes a tensor of {} or {} dims, not {}", dims, dims + 1, dims + 2,
-         x.ndim());
+    fail(Fix{"give what a pool gave"}, "max_unpool{}d takes a tensor of {} or {} dims, not {}",
+         dims, dims + 1, dims + 2, x.ndim());
   }
   const Dims kernel = ints_of(args[2]), padding = ints_of(args[4]);
   const Dims stride = args[3].is_none() ? kernel : ints_of(args[3]);
@@ -137,7 +135,7 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   static constexpr std::string_view kModes[] = {"sum", "mean", "max"};
   const auto* mode = std::ranges::find(kModes, args[6].string());
   if (mode == std::end(kModes)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
+    fail(Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
          "embedding_bag: there is no mode '{}'", args[6].string());
   }
   // Older programs give the table first.
@@ -147,17 +145,17 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   DTensor input = args[turned ? 1 : 0].tensor(), offsets;
   Argument weights = args[8], last = args[9];
   if ((input.ndim() == 2) == args[2].is_tensor() || input.ndim() < 1 || input.ndim() > 2) {
-    fail(ErrorKind::kValue, Fix{"give a row for each bag, or a line of indices and its offsets"},
+    fail(Fix{"give a row for each bag, or a line of indices and its offsets"},
          "embedding_bag: the indices have {} dims, {} offsets; they must have 2 without offsets, "
          "or 1 with them",
          input.ndim(), args[2].is_tensor() ? "with" : "without");
   }
   if (weights.is_tensor() && *mode != "sum") {
-    fail(ErrorKind::kValue, Fix{"use mode='sum', and divide what it gives"},
+    fail(Fix{"use mode='sum', and divide what it gives"},
          "embedding_bag: mode is '{}'; with per_sample_weights it must be 'sum'", *mode);
   }
   if (weights.is_tensor() && weights.tensor().shape() != input.shape()) {
-    fail(ErrorKind::kValue, Fix{"give one weight for each index"},
+    fail(Fix{"give one weight for each index"},
          "embedding_bag: per_sample_weights has shape [{}]; it must have that of the indices, [{}]",
          text_of_list(weights.tensor().shape(), ", "), text_of_list(input.shape(), ", "));
   }
@@ -230,8 +228,7 @@ Dims pooled_sizes_of(const Argument& given, const DTensor& x, std::size_t dims) 
   if (given.is_ints()) sizes.assign(given.ints().begin(), given.ints().end());
   if (given.is_list()) sizes = given.list();
   if (sizes.size() != dims || x.ndim() <= dims) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give {} sizes, and a tensor with channels in front of them", dims)},
+    fail(Fix{fmt::format("give {} sizes, and a tensor with channels in front of them", dims)},
          "an adaptive pool of {} dims: output_size is {}, the tensor has {} dims; they must be one "
          "size per pooled dim, and more dims than these",
          dims, given.text(), x.ndim());

@@ -58,7 +58,7 @@ Results unravelled(Calls& calls, const Arguments& args) {
   const DTensor& indices = args[0].tensor();
   const Dims shape = ints_of(args[1]);
   if (!is_integral(indices.dtype()) || std::ranges::any_of(shape, [](auto n) { return n < 0; })) {
-    fail(ErrorKind::kValue, Fix{"give integers, and the sizes of a tensor"},
+    fail(Fix{"give integers, and the sizes of a tensor"},
          "unravel_index: the indices are {}, the shape is [{}]; they must be integers, and no size "
          "negative",
          to_string(indices.dtype()), text_of_list(shape, ", "));

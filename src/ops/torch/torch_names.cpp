@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/torch/functional.h"
@@ -42,10 +43,9 @@ Arguments embedding(const Arguments& torch) {
 /// A norm of one value is 0, whatever the value is; torch's functions refuse it, ATen's ops do not.
 void require_several(const char* name, const DTensor& input, std::int64_t values) {
   if (values != 1 || input.numel() == 0) return;
-  throw Error(ErrorKind::kValue,
-              fmt::format("{}: an input of shape [{}] has one value for each mean", name,
-                          text_of_list(input.shape(), ", ")))
-      .with("fix", "give more samples or places, or running statistics and training=False");
+  fail(Fix{"give more samples or places, or running statistics and training=False"},
+       "{}: an input of shape [{}] has one value for each mean", name,
+       text_of_list(input.shape(), ", "));
 }
 
 std::int64_t places_of(const DTensor& input) {
@@ -106,11 +106,9 @@ Arguments tensordot_of_dims(const Arguments& torch) {
   if (dims.is_list() && dims.list().size() == 2) {
     return {torch[0], torch[1], dims_of(dims.list()[0]), dims_of(dims.list()[1])};
   }
-  throw Error(
-      ErrorKind::kValue,
-      fmt::format("tensordot: dims is {}; it must be a number, or a list of dims for each tensor",
-                  dims.text()))
-      .with("fix", "give a number, or the dims of each tensor: dims=([0, 1], [1, 0])");
+  fail(Fix{"give a number, or the dims of each tensor: dims=([0, 1], [1, 0])"},
+       "tensordot: dims is {}; it must be a number, or a list of dims for each tensor",
+       dims.text());
 }
 
 /// F.grid_sample(input, grid, mode, padding_mode, align_corners): words that ATen numbers.
@@ -119,9 +117,8 @@ Arguments grid_sample(const Arguments& torch) {
                          std::initializer_list<std::string_view> words) {
     const auto* found = std::ranges::find(words, std::string_view(word.string()));
     if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
-    throw Error(ErrorKind::kValue,
-                fmt::format("grid_sample: there is no {} '{}'", name, word.string()))
-        .with("fix", fmt::format("use one of {}", text_of_list(words, ", ")));
+    fail(Fix{fmt::format("use one of {}", text_of_list(words, ", "))},
+         "grid_sample: there is no {} '{}'", name, word.string());
   };
   return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
           number(torch[3], "padding_mode", {"zeros", "border", "reflection"}),
@@ -142,9 +139,8 @@ Arguments cdist(const Arguments& torch) {
                                                 "donot_use_mm_for_euclid_dist"};
   const auto* mode = std::ranges::find(kModes, torch[3].string());
   if (mode == std::end(kModes)) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("cdist: there is no compute_mode '{}'", torch[3].string()))
-        .with("fix", fmt::format("use one of {}", text_of_list(kModes, ", ")));
+    fail(Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
+         "cdist: there is no compute_mode '{}'", torch[3].string());
   }
   return {torch[0], torch[1], torch[2], mode - std::begin(kModes)};
 }
