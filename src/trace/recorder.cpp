@@ -126,8 +126,7 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
 }
 
 void Recorder::check_close(const DTensor& got, const DTensor& expected) {
-  GraphNode node = begun(NodeKind::kCheckClose);
-  node.args = {taken(got), taken(expected)};
+  GraphNode node = begun(NodeKind::kCheckClose, {taken(got), taken(expected)});
   graph_.nodes.push_back(std::move(node));
 }
 
@@ -170,10 +169,11 @@ Results Recorder::perform(const ProgramEvent& event) {
   }
 }
 
-GraphNode Recorder::begun(NodeKind kind) {
+GraphNode Recorder::begun(NodeKind kind, std::vector<GraphArgument> args) {
   const RankContext& rank = current_rank();
   GraphNode node;
   node.kind = kind;
+  node.args = std::move(args);
   // A graph has one file, which a program in C++ may not have.
   const bool first = kind != NodeKind::kMesh && graph_.file.empty();
   if (cpp_places_ && first && rank.position.in_cpp()) {
@@ -239,8 +239,7 @@ GraphNode Recorder::call_of(NodeKind kind, const OpRow& row, const Arguments& ar
 }
 
 NumberRef Recorder::size(const DTensor& x, std::int64_t dim) {
-  GraphNode node = begun(NodeKind::kSize);
-  node.args = {taken(x), {Scalar(dim)}};
+  GraphNode node = begun(NodeKind::kSize, {taken(x), {Scalar(dim)}});
   node.number = graph_.numbers++;
   graph_.nodes.push_back(std::move(node));
   return {graph_.numbers - 1};
@@ -283,16 +282,14 @@ GraphNode Recorder::node_of(const FactoryEvent& event) {
 }
 
 GraphNode Recorder::node_of(const DistributeEvent& event) {
-  GraphNode node = begun(NodeKind::kDistribute);
-  node.args = {taken(event.value)};
+  GraphNode node = begun(NodeKind::kDistribute, {taken(event.value)});
   node.target = meshes_.type_of(*event.spec);
   node.source = event.source;
   return node;
 }
 
 GraphNode Recorder::node_of(const RedistributeEvent& event) {
-  GraphNode node = begun(NodeKind::kRedistribute);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kRedistribute, {taken(event.x)});
   node.target = meshes_.type_of(*event.target);
   node.async = event.options.issue == Issue::kAsync;
   if (event.options.planner) node.planner = std::string(to_string(*event.options.planner));
@@ -302,8 +299,7 @@ GraphNode Recorder::node_of(const RedistributeEvent& event) {
 }
 
 GraphNode Recorder::node_of(const FromLocalEvent& event) {
-  GraphNode node = begun(NodeKind::kFromLocal);
-  node.args = {taken(event.local)};
+  GraphNode node = begun(NodeKind::kFromLocal, {taken(event.local)});
   const TensorMeta equal =
       global_meta(*event.spec->layout(), event.spec->placements(), event.local.local().meta());
   if (graph_.dynamic && !sized_at_ && equal.shape != event.spec->shape()) sized_at_ = node.line;
@@ -312,8 +308,7 @@ GraphNode Recorder::node_of(const FromLocalEvent& event) {
 }
 
 GraphNode Recorder::node_of(const ToLocalEvent& event) {
-  GraphNode node = begun(NodeKind::kToLocal);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kToLocal, {taken(event.x)});
   node.target = meshes_.type_of(*event.gradient);
   return node;
 }
@@ -376,22 +371,19 @@ GraphNode Recorder::node_of(const MeshEvent& event) {
 }
 
 GraphNode Recorder::node_of(const RequireGradEvent& event) {
-  GraphNode node = begun(NodeKind::kRequireGrad);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kRequireGrad, {taken(event.x)});
   node.required = event.required;
   return node;
 }
 
 GraphNode Recorder::node_of(const DetachEvent& event) {
-  GraphNode node = begun(NodeKind::kDetach);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kDetach, {taken(event.x)});
   node.in_place = event.in_place;
   return node;
 }
 
 GraphNode Recorder::node_of(const BackwardEvent& event) {
-  GraphNode node = begun(NodeKind::kBackward);
-  node.args = {taken(event.loss), taken(event.seed)};
+  GraphNode node = begun(NodeKind::kBackward, {taken(event.loss), taken(event.seed)});
   node.graph = event.graph;
   node.of_inputs = event.inputs != nullptr;
   if (event.inputs == nullptr) return node;
@@ -400,15 +392,13 @@ GraphNode Recorder::node_of(const BackwardEvent& event) {
 }
 
 GraphNode Recorder::node_of(const DealEvent& event) {
-  GraphNode node = begun(NodeKind::kDeal);
-  node.args = {taken(event.pieces)};
+  GraphNode node = begun(NodeKind::kDeal, {taken(event.pieces)});
   node.target = meshes_.type_of(*event.spec);
   return node;
 }
 
 GraphNode Recorder::node_of(const CheckPieceEvent& event) {
-  GraphNode node = begun(NodeKind::kCheckPiece);
-  node.args = {taken(event.local)};
+  GraphNode node = begun(NodeKind::kCheckPiece, {taken(event.local)});
   node.target = ValueType{.dtype = event.local.dtype(),
                           .shape = {},
                           .stride = {},
@@ -419,8 +409,7 @@ GraphNode Recorder::node_of(const CheckPieceEvent& event) {
 }
 
 GraphNode Recorder::node_of(const ReadEvent& event) {
-  GraphNode node = begun(NodeKind::kRead);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kRead, {taken(event.x)});
   const Tensor& local = event.x.local();
   if (local.numel() <= kMostConstantElements) node.data = {scalars_of(local)};
   return node;
@@ -434,14 +423,11 @@ GraphNode Recorder::node_of(const SeedEvent& event) {
 }
 
 GraphNode Recorder::node_of(const DropGradEvent& event) {
-  GraphNode node = begun(NodeKind::kDropGrad);
-  node.args = {taken(event.leaf)};
-  return node;
+  return begun(NodeKind::kDropGrad, {taken(event.leaf)});
 }
 
 GraphNode Recorder::node_of(const HookEvent& event) {
-  GraphNode node = begun(NodeKind::kHook);
-  node.args = {taken(event.x)};
+  GraphNode node = begun(NodeKind::kHook, {taken(event.x)});
   node.hook = static_cast<std::int32_t>(hooks_.size());
   return node;
 }

@@ -124,7 +124,7 @@ class Recorder final : public ForwardingProgram {
   Gradients run_hook(std::int32_t hook, const GradientsHook& run, Gradients gradients);
   std::int32_t number_of(const HookHandle& handle) const;
 
-  GraphNode begun(NodeKind kind);
+  GraphNode begun(NodeKind kind, std::vector<GraphArgument> args = {});
   GraphNode collective(CollectiveKind kind, const ProcessGroup& group, ReduceOp op);
   GraphNode call_of(NodeKind kind, const OpRow& row, const Arguments& args,
                     const Generator& generator);
