@@ -176,8 +176,6 @@ void add_derived(OpRegistry& registry, Form form, OpDescriptor op, const OpRow& 
   const bool variant = form == Form::kOut || form == Form::kInPlace;
   if (variant && makes_from_nothing(base)) {
     add_variant(registry, base, std::move(op), DimRuleFn{target_rule});
-  } else if (variant && same_arguments && decided_by_rule(base) && !writes_lists(op)) {
-    add_variant(registry, base, std::move(op), base.rule);
   } else {
     OpRow row;
     row.op = std::move(op);
@@ -333,6 +331,20 @@ DTensor as_viewed(Calls& calls, const OpRow& view, const Arguments& args) {
 }
 
 }  // namespace
+
+void add_variants(OpRegistry& registry, const OpRow& row) {
+  if (!decided_by_rule(row)) return;
+  for (const Form form : {Form::kInPlace, Form::kOut}) {
+    const std::string name = row.op.base + (form == Form::kInPlace ? "_" : "");
+    for (const std::string_view schema : aten_schemas_of(name)) {
+      if (base_of(schema) != name || schema.find('!') == std::string_view::npos) continue;
+      OpDescriptor op = aten_descriptor(schema);
+      const bool same = has_form(form, op, row.op) && places_in(op, row.op).has_value() &&
+                        row.op.arguments.size() == read_count(op);
+      if (same && !writes_lists(op)) add_variant(registry, row, std::move(op), row.rule);
+    }
+  }
+}
 
 void register_derived(OpRegistry& registry) {
   std::vector<std::string_view> missing = aten_schemas_of("aten::");

@@ -13,9 +13,11 @@ namespace shardlab {
 class OpRegistry;
 struct OpRow;
 
-/// Registers all of them. If the op has a rule and a kernel or a local program, and takes the same
-/// arguments, out= and in-place forms are decided and computed as variants of its row; all others
-/// are composite.
+/// Registers the out= and in-place forms of an op that take its arguments, if the op has a rule and
+/// a kernel or a local program: they are decided and computed as variants of its row.
+void add_variants(OpRegistry& registry, const OpRow& row);
+/// Registers all others, which are composite; but the forms of a factory are decided as its target
+/// is laid out.
 void register_derived(OpRegistry& registry);
 
 /// The parts of an op that is computed by derived_results(), which needs its row.

@@ -70,12 +70,6 @@ OpRow base_row(const Row& row) {
   return made;
 }
 
-void add_named(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
-  if (name == nullptr) return;
-  add_variant(registry, base, aten_descriptor(schema_of(name)),
-              bare ? ShardingRule{PointwiseRule{}} : base.rule);
-}
-
 }  // namespace
 
 OpDescriptor aten_descriptor(std::string_view schema) {
@@ -104,8 +98,7 @@ void add_variant(OpRegistry& registry, const OpRow& base, OpDescriptor op, Shard
 
 const OpRow& add_row(OpRegistry& registry, const Row& row) {
   const OpRow& base = registry.add(base_row(row));
-  add_named(registry, base, row.variants.inplace, row.variants.bare);
-  add_named(registry, base, row.variants.out, row.variants.bare);
+  add_variants(registry, base);
   return base;
 }
 

@@ -1,6 +1,6 @@
 // rows.h - the one form in which families write their ops. A table has a row per op, sorted by
-// name; its in-place and out= variants follow from the row: they share everything but schema and
-// metadata.
+// name. Its in-place and out= variants follow from the row and from ATen's schemas (derived.h):
+// they share everything but schema and metadata.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,6 @@ namespace shardlab {
 
 class OpRegistry;
 struct OpRow;
-
-/// The variants of an op, by name.
-struct Variants {
-  const char* inplace = nullptr;  ///< "add_.Tensor": writes and returns argument 0
-  const char* out = nullptr;      ///< "add.out"
-  bool bare = false;              ///< the reference lets no partial pass in them
-};
 
 /// The arguments of a call, besides tensors, that decide its sharding (RuntimeSchemaInfo). By
 /// default it follows from the schema: every plain positional value, and the keywords that shape a
@@ -46,12 +39,11 @@ struct RowText {
 
 struct Row {
   /// "add.Tensor", an op of ATen, whose table has the schema; or the schema itself of an op that
-  /// ATen does not have: "shardlab::cbrt(Tensor self) -> Tensor". So are the names of variants.
+  /// ATen does not have: "shardlab::cbrt(Tensor self) -> Tensor".
   RowText name;
   MetaFn meta = nullptr;
   ShardingRule rule;
   Compute compute;
-  Variants variants;
   Gradient gradient;
   const char* why = "";
   std::uint32_t flags = 0;  ///< OpFlag

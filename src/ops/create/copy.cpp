@@ -1,6 +1,8 @@
 // Copies and constants: one tensor in, one of the same shape out. Moving values passes every
 // partial; a constant for a partial input is a replica, or it would be reduced as if it were a
 // term.
+#include <utility>
+
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -10,6 +12,9 @@
 #include "ops/core/rows.h"
 #include "ops/core/rules.h"
 #include "ops/register.h"
+#include "schema/aten_schemas.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {
@@ -148,25 +153,25 @@ Results copied(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kCopyRows[] = {
-    {"_to_copy"_op, meta_copy, cast_rule, KernelId::kConvert, {}, {grad_pass, ""},
+    {"_to_copy"_op, meta_copy, cast_rule, KernelId::kConvert, {grad_pass, ""},
      "a cast to integers rounds every term"},
-    {"clone"_op, meta_copy, copy_rule, KernelId::kConvert, {}, {grad_pass, ""}, "the same values"},
-    {"copy"_op, nullptr, {}, copied, {}, {}, "expand and _to_copy"},
-    {"copy_"_op, meta_target, PointwiseRule{"sss aaa xxx nnn"}, KernelId::kCopy,
-     {nullptr, "copy.out"}, {grad_copy, ""}, "moves values"},
-    {"empty_like"_op, meta_copy, copy_rule, KernelId::kZeros, {}, {}, "values are written later",
+    {"clone"_op, meta_copy, copy_rule, KernelId::kConvert, {grad_pass, ""}, "the same values"},
+    {"copy"_op, nullptr, {}, copied, {}, "expand and _to_copy"},
+    {"copy_"_op, meta_target, PointwiseRule{"sss aaa xxx nnn"}, KernelId::kCopy, {grad_copy, ""},
+     "moves values"},
+    {"empty_like"_op, meta_copy, copy_rule, KernelId::kZeros, {}, "values are written later",
      kNotDifferentiable},
-    {"fill.Scalar"_op, nullptr, {}, filled_anew, {}, {grad_zeros, ""}, "full_like"},
-    {"fill_.Scalar"_op, meta_target, copy_rule, KernelId::kFill, {nullptr, "fill.Scalar_out"},
-     {grad_zeros, ""}, "every rank writes its own piece", 0, {}, fill_filter},
-    {"fill_.Tensor"_op, nullptr, {}, fill_with, {}, {}, "copy_"},
-    {"full_like"_op, meta_copy, constant_rule, KernelId::kFill, {}, {},
+    {"fill.Scalar"_op, nullptr, {}, filled_anew, {grad_zeros, ""}, "full_like"},
+    {"fill_.Scalar"_op, meta_target, copy_rule, KernelId::kFill, {grad_zeros, ""},
+     "every rank writes its own piece", 0, {}, fill_filter},
+    {"fill_.Tensor"_op, nullptr, {}, fill_with, {}, "copy_"},
+    {"full_like"_op, meta_copy, constant_rule, KernelId::kFill, {},
      "constants do not depend on the input", kNotDifferentiable},
-    {"ones_like"_op, meta_copy, constant_rule, KernelId::kOnes, {}, {},
+    {"ones_like"_op, meta_copy, constant_rule, KernelId::kOnes, {},
      "constants do not depend on the input", kNotDifferentiable},
-    {"zero_"_op, meta_target, copy_rule, KernelId::kZeros, {nullptr, "zero.out"}, {grad_zeros, ""},
+    {"zero_"_op, meta_target, copy_rule, KernelId::kZeros, {grad_zeros, ""},
      "zero is zero in every partial"},
-    {"zeros_like"_op, meta_copy, constant_rule, KernelId::kZeros, {}, {},
+    {"zeros_like"_op, meta_copy, constant_rule, KernelId::kZeros, {},
      "constants do not depend on the input", kNotDifferentiable},
 };
 // clang-format on
@@ -174,6 +179,15 @@ constexpr Row kCopyRows[] = {
 }  // namespace
 
 // Likenesses depend on no values, so they have no gradient.
-void register_copy(OpRegistry& registry) { add_rows(registry, kCopyRows, kAllowUneven | kExact); }
+void register_copy(OpRegistry& registry) {
+  add_rows(registry, kCopyRows, kAllowUneven | kExact);
+  // Rows that write their first argument have an out= form, too.
+  constexpr std::pair<const char*, const char*> kForms[] = {
+      {"copy_", "copy.out"}, {"fill_.Scalar", "fill.Scalar_out"}, {"zero_", "zero.out"}};
+  for (const auto& [name, out] : kForms) {
+    const OpRow& row = registry.at(name);
+    add_variant(registry, row, aten_descriptor(aten_schema(out)), row.rule);
+  }
+}
 
 }  // namespace shardlab

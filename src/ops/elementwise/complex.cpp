@@ -100,15 +100,15 @@ constexpr const char* kParts = "element by element";
 // Sorted by name.
 // clang-format off
 constexpr Row kComplexRows[] = {
-    {"complex"_op, meta_of_parts, PointwiseRule{"sss aaa aar ara"}, complex_of,
-     {nullptr, "complex.out"}, {grad_complex, ""}, kParts, kAllowUneven | kExact},
-    {"conj"_op, nullptr, {}, conjugate_of, {}, {}, "_conj where it is another number"},
-    {"imag"_op, nullptr, {}, imaginary_part, {}, {}, "view_as_real and select"},
-    {"polar"_op, meta_of_parts, PointwiseRule{"ssr aar"}, polar, {nullptr, "polar.out"},
-     {grad_polar, "abs:angle angle"}, kParts, kAllowUneven | kExact},
-    {"real"_op, nullptr, {}, real_part, {}, {}, "view_as_real and select"},
-    {"resolve_conj"_op, nullptr, {}, itself, {}, {}, "conjugates are computed at once"},
-    {"resolve_neg"_op, nullptr, {}, itself, {}, {}, "negatives are computed at once"},
+    {"complex"_op, meta_of_parts, PointwiseRule{"sss aaa aar ara"}, complex_of, {grad_complex, ""},
+     kParts, kAllowUneven | kExact},
+    {"conj"_op, nullptr, {}, conjugate_of, {}, "_conj where it is another number"},
+    {"imag"_op, nullptr, {}, imaginary_part, {}, "view_as_real and select"},
+    {"polar"_op, meta_of_parts, PointwiseRule{"ssr aar"}, polar, {grad_polar, "abs:angle angle"},
+     kParts, kAllowUneven | kExact},
+    {"real"_op, nullptr, {}, real_part, {}, "view_as_real and select"},
+    {"resolve_conj"_op, nullptr, {}, itself, {}, "conjugates are computed at once"},
+    {"resolve_neg"_op, nullptr, {}, itself, {}, "negatives are computed at once"},
 };
 // clang-format on
 

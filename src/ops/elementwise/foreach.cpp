@@ -165,14 +165,14 @@ Results zeros_of_list(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kForeachRows[] = {
-    {"_amp_foreach_non_finite_check_and_unscale_"_op, meta_nothing, kNone, {}, {}, {},
+    {"_amp_foreach_non_finite_check_and_unscale_"_op, meta_nothing, kNone, {}, {},
      "the handler shares the note of what is not finite (D-62)",
      kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
-    {"_foreach_addcdiv_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcdiv>, {}, {},
+    {"_foreach_addcdiv_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcdiv>, {},
      "each element by itself", kDataDependent},
-    {"_foreach_addcmul_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcmul>, {}, {},
+    {"_foreach_addcmul_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcmul>, {},
      "each element by itself", kDataDependent},
-    {"_foreach_zero"_op, nullptr, {}, zeros_of_list, {}, {}, "each element by itself",
+    {"_foreach_zero"_op, nullptr, {}, zeros_of_list, {}, "each element by itself",
      kNotDifferentiable},
 };
 // clang-format on

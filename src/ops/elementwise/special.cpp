@@ -13,6 +13,7 @@
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
 #include "ops/register.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {
@@ -279,96 +280,81 @@ Expression slope_ndtr(const GradContext& c) {
 // Sorted by name.
 // clang-format off
 constexpr Row kSpecialRows[] = {
-    {"_standard_gamma_grad"_op, meta_alike_floats, kNone, KernelId::kStandardGammaGrad,
-     {nullptr, "_standard_gamma_grad.out"}, {}, kDomain},
-    {"acosh"_op, meta_promoted_float, kNone, KernelId::kAcosh, {"acosh_", "acosh.out"},
+    {"_standard_gamma_grad"_op, meta_alike_floats, kNone, KernelId::kStandardGammaGrad, {},
+     kDomain},
+    {"acosh"_op, meta_promoted_float, kNone, KernelId::kAcosh,
      {holomorphic<grad_of<slope_acosh>>, "self"}, kDomain},
-    {"digamma"_op, meta_promoted_float, kNone, KernelId::kDigamma, {"digamma_", "digamma.out"},
-     {grad_of<slope_digamma>, "self"}, kCurve},
-    {"erfinv"_op, meta_promoted_float, kNone, KernelId::kErfinv, {"erfinv_", "erfinv.out"},
-     {grad_of<slope_erfinv>, "self"}, kDomain},
-    {"frexp.Tensor"_op, meta_frexp, kNone, KernelId::kFrexp, {},
-     {grad_frexp, "result1"}, kCurve},
-    {"gcd"_op, meta_integers, kNone, KernelId::kGcd, {"gcd_", "gcd.out"}, {}, kDivisors,
-     kNotDifferentiable},
-    {"i0"_op, meta_promoted_float, kNone, KernelId::kI0, {"i0_", "i0.out"},
-     {grad_of<slope_i0>, "self"}, kCurve},
-    {"igamma"_op, meta_promoted_float, kNone, KernelId::kIgamma, {"igamma_", "igamma.out"},
-     {grad_igamma, "self other"}, kDomain},
-    {"igammac"_op, meta_promoted_float, kNone, KernelId::kIgammac, {"igammac_", "igammac.out"},
-     {grad_igammac, "self other"}, kDomain},
-    {"lcm"_op, meta_integers, kNone, KernelId::kLcm, {"lcm_", "lcm.out"}, {}, kDivisors,
-     kNotDifferentiable},
-    {"lgamma"_op, meta_promoted_float, kNone, KernelId::kLgamma, {"lgamma_", "lgamma.out"},
-     {grad_of<slope_lgamma>, "self"}, kCurve},
-    {"logit_backward"_op, meta_floats, kNone, logit_backward, {}, {}, kDomain},
-    {"mvlgamma"_op, meta_mvlgamma, kNone, mvlgamma, {"mvlgamma_", "mvlgamma.out"},
-     {grad_of<slope_mvlgamma>, "self"}, kCurve},
+    {"digamma"_op, meta_promoted_float, kNone, KernelId::kDigamma, {grad_of<slope_digamma>, "self"},
+     kCurve},
+    {"erfinv"_op, meta_promoted_float, kNone, KernelId::kErfinv, {grad_of<slope_erfinv>, "self"},
+     kDomain},
+    {"frexp.Tensor"_op, meta_frexp, kNone, KernelId::kFrexp, {grad_frexp, "result1"}, kCurve},
+    {"gcd"_op, meta_integers, kNone, KernelId::kGcd, {}, kDivisors, kNotDifferentiable},
+    {"i0"_op, meta_promoted_float, kNone, KernelId::kI0, {grad_of<slope_i0>, "self"}, kCurve},
+    {"igamma"_op, meta_promoted_float, kNone, KernelId::kIgamma, {grad_igamma, "self other"},
+     kDomain},
+    {"igammac"_op, meta_promoted_float, kNone, KernelId::kIgammac, {grad_igammac, "self other"},
+     kDomain},
+    {"lcm"_op, meta_integers, kNone, KernelId::kLcm, {}, kDivisors, kNotDifferentiable},
+    {"lgamma"_op, meta_promoted_float, kNone, KernelId::kLgamma, {grad_of<slope_lgamma>, "self"},
+     kCurve},
+    {"logit_backward"_op, meta_floats, kNone, logit_backward, {}, kDomain},
+    {"mvlgamma"_op, meta_mvlgamma, kNone, mvlgamma, {grad_of<slope_mvlgamma>, "self"}, kCurve},
     {"native_dropout_backward"_op, meta_promoted, kNone, dropout_backward,
-     {nullptr, "native_dropout_backward.out"}, {grad_dropout_backward, "mask !mask"},
-     "the mask is of the whole gradient"},
-    {"nextafter"_op, meta_neighbour, kNone, KernelId::kNextafter, {"nextafter_", "nextafter.out"},
-     {grad_nextafter, "self other"}, "terms have other neighbours than their sum"},
-    {"polygamma"_op, meta_polygamma, kNone, KernelId::kPolygamma, {nullptr, "polygamma.out"},
+     {grad_dropout_backward, "mask !mask"}, "the mask is of the whole gradient"},
+    {"nextafter"_op, meta_neighbour, kNone, KernelId::kNextafter, {grad_nextafter, "self other"},
+     "terms have other neighbours than their sum"},
+    {"polygamma"_op, meta_polygamma, kNone, KernelId::kPolygamma,
      {grad_of<slope_polygamma>, "self"}, kCurve},
-    {"polygamma_"_op, meta_polygamma, kNone, polygamma_in_place, {},
+    {"polygamma_"_op, meta_polygamma, kNone, polygamma_in_place,
      {grad_of<slope_polygamma_in_place>, "self"}, kCurve},
-    {"special_airy_ai"_op, meta_promoted_float, kNone, KernelId::kAiryAi,
-     {nullptr, "special_airy_ai.out"}, {}, kCurve},
+    {"special_airy_ai"_op, meta_promoted_float, kNone, KernelId::kAiryAi, {}, kCurve},
     {"special_bessel_j0"_op, meta_promoted_float, kNone, KernelId::kBesselJ0,
-     {nullptr, "special_bessel_j0.out"}, {grad_of<slope_j0>, "self"}, kCurve},
+     {grad_of<slope_j0>, "self"}, kCurve},
     {"special_bessel_j1"_op, meta_promoted_float, kNone, KernelId::kBesselJ1,
-     {nullptr, "special_bessel_j1.out"}, {grad_of<slope_j1>, "self result"}, kCurve},
+     {grad_of<slope_j1>, "self result"}, kCurve},
     {"special_bessel_y0"_op, meta_promoted_float, kNone, KernelId::kBesselY0,
-     {nullptr, "special_bessel_y0.out"}, {grad_of<slope_y0>, "self"}, kCurve},
+     {grad_of<slope_y0>, "self"}, kCurve},
     {"special_bessel_y1"_op, meta_promoted_float, kNone, KernelId::kBesselY1,
-     {nullptr, "special_bessel_y1.out"}, {grad_of<slope_y1>, "self result"}, kCurve},
+     {grad_of<slope_y1>, "self result"}, kCurve},
     {"special_erfcx"_op, meta_promoted_float, kNonIncreasing, KernelId::kErfcx,
-     {nullptr, "special_erfcx.out"}, {grad_of<slope_erfcx>, "self result"},
-     "non-increasing: max and min swap"},
-    {"special_i0e"_op, meta_promoted_float, kNone, KernelId::kI0e, {nullptr, "special_i0e.out"},
+     {grad_of<slope_erfcx>, "self result"}, "non-increasing: max and min swap"},
+    {"special_i0e"_op, meta_promoted_float, kNone, KernelId::kI0e,
      {grad_of<slope_i0e>, "self result"}, kCurve},
-    {"special_i1"_op, meta_promoted_float, kNone, KernelId::kI1, {nullptr, "special_i1.out"},
-     {grad_of<slope_i1>, "self result"}, "the reference lets no partial pass"},
-    {"special_i1e"_op, meta_promoted_float, kNone, KernelId::kI1e, {nullptr, "special_i1e.out"},
+    {"special_i1"_op, meta_promoted_float, kNone, KernelId::kI1, {grad_of<slope_i1>, "self result"},
+     "the reference lets no partial pass"},
+    {"special_i1e"_op, meta_promoted_float, kNone, KernelId::kI1e,
      {grad_of<slope_i1e>, "self result"}, kCurve},
     {"special_log_ndtr"_op, meta_promoted_float, kNone, KernelId::kLogNdtr,
-     {nullptr, "special_log_ndtr.out"}, {grad_of<slope_log_ndtr>, "self"},
-     "the reference lets no partial pass"},
+     {grad_of<slope_log_ndtr>, "self"}, "the reference lets no partial pass"},
     {"special_modified_bessel_i0"_op, meta_promoted_float, kNone, KernelId::kI0,
-     {nullptr, "special_modified_bessel_i0.out"}, {grad_of<slope_i0>, "self"}, kCurve},
+     {grad_of<slope_i0>, "self"}, kCurve},
     {"special_modified_bessel_i1"_op, meta_promoted_float, kNonDecreasing, KernelId::kI1,
-     {nullptr, "special_modified_bessel_i1.out", true}, {grad_of<slope_i1>, "self result"},
-     kRising},
+     {grad_of<slope_i1>, "self result"}, kRising},
     {"special_modified_bessel_k0"_op, meta_promoted_float, kFalling, KernelId::kK0,
-     {nullptr, "special_modified_bessel_k0.out", true}, {grad_of<slope_k0>, "self"}, kPositive},
+     {grad_of<slope_k0>, "self"}, kPositive},
     {"special_modified_bessel_k1"_op, meta_promoted_float, kFalling, KernelId::kK1,
-     {nullptr, "special_modified_bessel_k1.out", true}, {grad_of<slope_k1>, "self result"},
-     kPositive},
-    {"special_ndtr"_op, meta_promoted_float, kNone, ndtr, {nullptr, "special_ndtr.out"},
-     {grad_of<slope_ndtr>, "self"}, kCurve},
+     {grad_of<slope_k1>, "self result"}, kPositive},
+    {"special_ndtr"_op, meta_promoted_float, kNone, ndtr, {grad_of<slope_ndtr>, "self"}, kCurve},
     {"special_ndtri"_op, meta_promoted_float, kNone, KernelId::kNdtri,
-     {nullptr, "special_ndtri.out"}, {grad_of<slope_ndtri>, "result"}, kDomain},
-    {"special_scaled_modified_bessel_k0"_op, meta_promoted_float, kFalling, KernelId::kScaledK0,
-     {nullptr, "special_scaled_modified_bessel_k0.out", true}, {}, kPositive},
-    {"special_scaled_modified_bessel_k1"_op, meta_promoted_float, kFalling, KernelId::kScaledK1,
-     {nullptr, "special_scaled_modified_bessel_k1.out", true}, {}, kPositive},
-    {"special_spherical_bessel_j0"_op, meta_promoted_float, kNone, KernelId::kSphericalBesselJ0,
-     {nullptr, "special_spherical_bessel_j0.out"}, {}, kCurve},
+     {grad_of<slope_ndtri>, "result"}, kDomain},
+    {"special_scaled_modified_bessel_k0"_op, meta_promoted_float, kFalling, KernelId::kScaledK0, {},
+     kPositive},
+    {"special_scaled_modified_bessel_k1"_op, meta_promoted_float, kFalling, KernelId::kScaledK1, {},
+     kPositive},
+    {"special_spherical_bessel_j0"_op, meta_promoted_float, kNone, KernelId::kSphericalBesselJ0, {},
+     kCurve},
     {"special_xlog1py"_op, meta_promoted_float, kQuotient, KernelId::kXlog1py,
-     {nullptr, "special_xlog1py.out", true}, {grad_xlog1py, "self other"},
-     "linear in the first operand"},
+     {grad_xlog1py, "self other"}, "linear in the first operand"},
     {"special_xlog1py.other_scalar"_op, meta_promoted_float, kNone, KernelId::kXlog1py,
-     {nullptr, "special_xlog1py.other_scalar_out"}, {grad_xlog1py, "self other"},
-     "the reference lets no partial pass"},
+     {grad_xlog1py, "self other"}, "the reference lets no partial pass"},
     {"special_xlog1py.self_scalar"_op, meta_promoted_float, kNone, KernelId::kXlog1py,
-     {nullptr, "special_xlog1py.self_scalar_out"}, {grad_xlog1py, "self other"}, kDomain},
-    {"special_zeta"_op, meta_promoted_float, kNone, KernelId::kZeta, {nullptr, "special_zeta.out"},
-     {grad_zeta, "self other"}, kDomain},
-    {"special_zeta.other_scalar"_op, meta_promoted_float, kNone, KernelId::kZeta,
-     {nullptr, "special_zeta.other_scalar_out"}, {}, kDomain},
+     {grad_xlog1py, "self other"}, kDomain},
+    {"special_zeta"_op, meta_promoted_float, kNone, KernelId::kZeta, {grad_zeta, "self other"},
+     kDomain},
+    {"special_zeta.other_scalar"_op, meta_promoted_float, kNone, KernelId::kZeta, {}, kDomain},
     {"special_zeta.self_scalar"_op, meta_promoted_float, kNone, KernelId::kZeta,
-     {nullptr, "special_zeta.self_scalar_out"}, {grad_zeta, "self other"}, kDomain},
+     {grad_zeta, "self other"}, kDomain},
 };
 // clang-format on
 
@@ -406,10 +392,8 @@ void register_polynomials(OpRegistry& registry) {
   for (const auto& [name, kernel] : kPolynomials) {
     for (const std::string overload : {"", "x_scalar", "n_scalar"}) {
       const std::string full = std::string(name.text) + (overload.empty() ? "" : ".") + overload;
-      const std::string out = overload.empty() ? full + ".out" : full + "_out";
-      const Row row{
-          {{full.c_str()}, name.source}, meta_polynomial, kNone, kernel, {nullptr, out.c_str()}, {},
-          "a polynomial of a sum"};
+      const Row row{{{full.c_str()}, name.source}, meta_polynomial, kNone, kernel, {},
+                    "a polynomial of a sum"};
       add_pointwise_rows(registry, {&row, 1});
     }
   }
@@ -420,6 +404,13 @@ void register_polynomials(OpRegistry& registry) {
 void register_special(OpRegistry& registry) {
   add_pointwise_rows(registry, kSpecialRows);
   register_polynomials(registry);
+  // The reference lets no partial pass here.
+  for (const char* name :
+       {"special_modified_bessel_i1.out", "special_modified_bessel_k0.out",
+        "special_modified_bessel_k1.out", "special_scaled_modified_bessel_k0.out",
+        "special_scaled_modified_bessel_k1.out", "special_xlog1py.out"}) {
+    registry.set_rule(name, PointwiseRule{});
+  }
 }
 
 }  // namespace shardlab

@@ -242,23 +242,19 @@ constexpr std::uint32_t kCounts = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr Row kDataPrograms[] = {
-    {"_unique"_op, nullptr, {}, unique, {}, {}, kRuns, kCounts},
-    {"_unique2"_op, nullptr, {}, unique2, {}, {}, kRuns, kCounts},
-    {"bincount"_op, nullptr, {}, bincount, {}, {}, "index_add", kCounts},
-    {"masked_scatter"_op, nullptr, {}, masked_scatter, {}, {}, kPlaces, kDataDependent},
-    {"masked_scatter_backward"_op, nullptr, {}, masked_scatter_backward, {}, {}, kPlaces,
+    {"_unique"_op, nullptr, {}, unique, {}, kRuns, kCounts},
+    {"_unique2"_op, nullptr, {}, unique2, {}, kRuns, kCounts},
+    {"bincount"_op, nullptr, {}, bincount, {}, "index_add", kCounts},
+    {"masked_scatter"_op, nullptr, {}, masked_scatter, {}, kPlaces, kDataDependent},
+    {"masked_scatter_backward"_op, nullptr, {}, masked_scatter_backward, {}, kPlaces,
      kDataDependent},
-    {"masked_select"_op, nullptr, {}, masked_select, {}, {}, kPlaces,
-     kDataDependent},
-    {"nonzero"_op, nullptr, {}, nonzero, {}, {}, "nonzero_numpy and stack",
-     kCounts},
-    {"nonzero_static"_op, nullptr, {}, nonzero_static, {}, {},
-     "nonzero", kCounts},
-    {"repeat_interleave.Tensor"_op, nullptr, {}, repeated_places, {}, {}, "repeat_interleave",
-     kCounts},
-    {"unique_consecutive"_op, nullptr, {}, unique_consecutive, {}, {}, kRuns, kCounts},
-    {"unique_dim"_op, nullptr, {}, unique_dim, {}, {}, kRuns, kCounts},
-    {"unique_dim_consecutive"_op, nullptr, {}, unique_dim_consecutive, {}, {}, kRuns, kCounts},
+    {"masked_select"_op, nullptr, {}, masked_select, {}, kPlaces, kDataDependent},
+    {"nonzero"_op, nullptr, {}, nonzero, {}, "nonzero_numpy and stack", kCounts},
+    {"nonzero_static"_op, nullptr, {}, nonzero_static, {}, "nonzero", kCounts},
+    {"repeat_interleave.Tensor"_op, nullptr, {}, repeated_places, {}, "repeat_interleave", kCounts},
+    {"unique_consecutive"_op, nullptr, {}, unique_consecutive, {}, kRuns, kCounts},
+    {"unique_dim"_op, nullptr, {}, unique_dim, {}, kRuns, kCounts},
+    {"unique_dim_consecutive"_op, nullptr, {}, unique_dim_consecutive, {}, kRuns, kCounts},
 };
 // clang-format on
 

@@ -108,11 +108,10 @@ Gradients grad_embedding_backward(const GradContext& context) {
 // clang-format off
 constexpr Row kLookupRows[] = {
     {"embedding"_op, meta_embedding, rule_embedding,
-     MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
-     {grad_embedding, "indices"}, "a mask says which rank owns a row", kNeedsPosition | kExact},
+     MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {grad_embedding, "indices"},
+     "a mask says which rank owns a row", kNeedsPosition | kExact},
     {"embedding_dense_backward"_op, meta_embedding_backward, rule_embedding_backward,
-     KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"},
-     {grad_embedding_backward, "indices"},
+     KernelId::kEmbeddingDenseBackward, {grad_embedding_backward, "indices"},
      "lookups of one row add up", kSumsLinearly, {2}},
 };
 // clang-format on

@@ -533,19 +533,17 @@ constexpr const char* kSteps = "a matrix product between views";
 // Sorted by name.
 // clang-format off
 constexpr Row kContractionRows[] = {
-    {"bilinear"_op, nullptr, {}, bilinear, {}, {}, "_trilinear"},
-    {"chain_matmul"_op, nullptr, {}, chain_matmul, {nullptr, "chain_matmul.out"}, {}, "mm"},
-    {"cross"_op, nullptr, {}, cross_over, {nullptr, "cross.out"}, {}, "linalg_cross"},
-    {"einsum"_op, nullptr, {}, einsum, {}, {}, kSteps},
-    {"inner"_op, nullptr, {}, inner, {nullptr, "inner.out"}, {}, kSteps},
-    {"kron"_op, nullptr, {}, kron, {nullptr, "kron.out"}, {}, "a product between views"},
-    {"linalg_matrix_power"_op, nullptr, {}, matrix_power, {nullptr, "linalg_matrix_power.out"}, {},
-     "matmul"},
-    {"linalg_multi_dot"_op, nullptr, {}, multi_dot, {nullptr, "linalg_multi_dot.out"}, {}, "mm"},
-    {"linalg_vecdot"_op, nullptr, {}, vecdot, {nullptr, "linalg_vecdot.out"}, {},
-     "a product and a sum"},
-    {"matrix_power"_op, nullptr, {}, matrix_power, {nullptr, "matrix_power.out"}, {}, "matmul"},
-    {"tensordot"_op, nullptr, {}, tensordot, {nullptr, "tensordot.out"}, {}, kSteps},
+    {"bilinear"_op, nullptr, {}, bilinear, {}, "_trilinear"},
+    {"chain_matmul"_op, nullptr, {}, chain_matmul, {}, "mm"},
+    {"cross"_op, nullptr, {}, cross_over, {}, "linalg_cross"},
+    {"einsum"_op, nullptr, {}, einsum, {}, kSteps},
+    {"inner"_op, nullptr, {}, inner, {}, kSteps},
+    {"kron"_op, nullptr, {}, kron, {}, "a product between views"},
+    {"linalg_matrix_power"_op, nullptr, {}, matrix_power, {}, "matmul"},
+    {"linalg_multi_dot"_op, nullptr, {}, multi_dot, {}, "mm"},
+    {"linalg_vecdot"_op, nullptr, {}, vecdot, {}, "a product and a sum"},
+    {"matrix_power"_op, nullptr, {}, matrix_power, {}, "matmul"},
+    {"tensordot"_op, nullptr, {}, tensordot, {}, kSteps},
 };
 // clang-format on
 

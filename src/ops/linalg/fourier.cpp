@@ -359,43 +359,42 @@ constexpr const char* kLinearAlong = "linear, and other dims go by themselves";
 constexpr const char* kOver = "_fft_c2c, _fft_r2c or _fft_c2r";
 constexpr Way kForward = Way::kForward, kInverse = Way::kInverse;
 
-/// A program, in one dim and in several, with its variant that writes to out.
+/// A program, in one dim and in several.
 struct Program {
   RowText name;
-  const char* out;
   PartsFn parts;
 };
 constexpr Program kPrograms[] = {
-    {"fft_fft"_op, "fft_fft.out", transform<plain_transform, kForward, false>},
-    {"fft_fft2"_op, "fft_fft2.out", transform<plain_transform, kForward, true>},
-    {"fft_fftn"_op, "fft_fftn.out", transform<plain_transform, kForward, true>},
-    {"fft_fftshift"_op, nullptr, shifted<false>},
-    {"fft_hfft"_op, "fft_hfft.out", transform_to_real<kForward, false>},
-    {"fft_hfft2"_op, "fft_hfft2.out", transform_to_real<kForward, true>},
-    {"fft_hfftn"_op, "fft_hfftn.out", transform_to_real<kForward, true>},
-    {"fft_ifft"_op, "fft_ifft.out", transform<plain_transform, kInverse, false>},
-    {"fft_ifft2"_op, "fft_ifft2.out", transform<plain_transform, kInverse, true>},
-    {"fft_ifftn"_op, "fft_ifftn.out", transform<plain_transform, kInverse, true>},
-    {"fft_ifftshift"_op, nullptr, shifted<true>},
-    {"fft_ihfft"_op, "fft_ihfft.out", transform<from_real, kInverse, false>},
-    {"fft_ihfft2"_op, "fft_ihfft2.out", transform<from_real, kInverse, true>},
-    {"fft_ihfftn"_op, "fft_ihfftn.out", transform<from_real, kInverse, true>},
-    {"fft_irfft"_op, "fft_irfft.out", transform_to_real<kInverse, false>},
-    {"fft_irfft2"_op, "fft_irfft2.out", transform_to_real<kInverse, true>},
-    {"fft_irfftn"_op, "fft_irfftn.out", transform_to_real<kInverse, true>},
-    {"fft_rfft"_op, "fft_rfft.out", transform<from_real, kForward, false>},
-    {"fft_rfft2"_op, "fft_rfft2.out", transform<from_real, kForward, true>},
-    {"fft_rfftn"_op, "fft_rfftn.out", transform<from_real, kForward, true>},
+    {"fft_fft"_op, transform<plain_transform, kForward, false>},
+    {"fft_fft2"_op, transform<plain_transform, kForward, true>},
+    {"fft_fftn"_op, transform<plain_transform, kForward, true>},
+    {"fft_fftshift"_op, shifted<false>},
+    {"fft_hfft"_op, transform_to_real<kForward, false>},
+    {"fft_hfft2"_op, transform_to_real<kForward, true>},
+    {"fft_hfftn"_op, transform_to_real<kForward, true>},
+    {"fft_ifft"_op, transform<plain_transform, kInverse, false>},
+    {"fft_ifft2"_op, transform<plain_transform, kInverse, true>},
+    {"fft_ifftn"_op, transform<plain_transform, kInverse, true>},
+    {"fft_ifftshift"_op, shifted<true>},
+    {"fft_ihfft"_op, transform<from_real, kInverse, false>},
+    {"fft_ihfft2"_op, transform<from_real, kInverse, true>},
+    {"fft_ihfftn"_op, transform<from_real, kInverse, true>},
+    {"fft_irfft"_op, transform_to_real<kInverse, false>},
+    {"fft_irfft2"_op, transform_to_real<kInverse, true>},
+    {"fft_irfftn"_op, transform_to_real<kInverse, true>},
+    {"fft_rfft"_op, transform<from_real, kForward, false>},
+    {"fft_rfft2"_op, transform<from_real, kForward, true>},
+    {"fft_rfftn"_op, transform<from_real, kForward, true>},
 };
 
 // clang-format off
 constexpr Row kTransformRows[] = {
-    {"_fft_c2c"_op, meta_c2c, transform_rule, KernelId::kFftC2c, {nullptr, "_fft_c2c.out"},
-     {grad_c2c, ""}, kLinearAlong, 0, {1}},
-    {"_fft_c2r"_op, meta_c2r, transform_rule, KernelId::kFftC2r, {nullptr, "_fft_c2r.out"},
-     {grad_c2r, ""}, kLinearAlong, 0, {1}},
-    {"_fft_r2c"_op, meta_r2c, transform_rule, KernelId::kFftR2c, {nullptr, "_fft_r2c.out"},
-     {grad_r2c, ""}, kLinearAlong, 0, {1}},
+    {"_fft_c2c"_op, meta_c2c, transform_rule, KernelId::kFftC2c, {grad_c2c, ""}, kLinearAlong, 0,
+     {1}},
+    {"_fft_c2r"_op, meta_c2r, transform_rule, KernelId::kFftC2r, {grad_c2r, ""}, kLinearAlong, 0,
+     {1}},
+    {"_fft_r2c"_op, meta_r2c, transform_rule, KernelId::kFftR2c, {grad_r2c, ""}, kLinearAlong, 0,
+     {1}},
 };
 // clang-format on
 
@@ -404,8 +403,7 @@ constexpr Row kTransformRows[] = {
 void register_fourier(OpRegistry& registry) {
   add_rows(registry, kTransformRows);
   for (const Program& program : kPrograms) {
-    add_row(registry,
-            {program.name, nullptr, {}, program.parts, {nullptr, program.out}, {}, kOver});
+    add_row(registry, {program.name, nullptr, {}, program.parts, {}, kOver});
   }
 }
 

@@ -107,9 +107,9 @@ Results least_squares(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kLeastSquares[] = {
-    {"linalg_lstsq"_op, nullptr, {}, least_squares, {}, {}, "linalg_pinv", kDataDependent},
-    {"linalg_matrix_sqrth"_op, nullptr, {}, root_of_hermitian, {}, {}, "_linalg_eigh"},
-    {"linalg_polar"_op, nullptr, {}, polar, {}, {}, "_linalg_svd"},
+    {"linalg_lstsq"_op, nullptr, {}, least_squares, {}, "linalg_pinv", kDataDependent},
+    {"linalg_matrix_sqrth"_op, nullptr, {}, root_of_hermitian, {}, "_linalg_eigh"},
+    {"linalg_polar"_op, nullptr, {}, polar, {}, "_linalg_svd"},
 };
 // clang-format on
 

@@ -157,21 +157,18 @@ Results vdot(Calls& calls, const Arguments& args) {
 // clang-format off
 constexpr Row kMatrixRows[] = {
     {"addmm"_op, meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
-     {"addmm_", "addmm.out"}, {holomorphic<grad_addmm>, "mat1:mat2 mat2:mat1"}, kLinearPlus,
-     kSumsLinearly},
+     {holomorphic<grad_addmm>, "mat1:mat2 mat2:mat1"}, kLinearPlus, kSumsLinearly},
     {"baddbmm"_op, meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
-     {"baddbmm_", "baddbmm.out"},
      {holomorphic<grad_baddbmm>, "batch1:batch2 batch2:batch1"}, kLinearPlus, kSumsLinearly},
-    {"bmm"_op, meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm, {nullptr, "bmm.out"},
+    {"bmm"_op, meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm,
      {holomorphic<grad_bmm>, "self:mat2 mat2:self"}, kLinear, kSumsLinearly},
-    {"dot"_op, meta_dot, FactorRule{"i,i->"}, KernelId::kDot, {nullptr, "dot.out"},
+    {"dot"_op, meta_dot, FactorRule{"i,i->"}, KernelId::kDot,
      {holomorphic<grad_dot>, "self:tensor tensor:self"}, kLinear, kSumsLinearly},
-    {"mm"_op, meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm, {nullptr, "mm.out"},
+    {"mm"_op, meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm,
      {holomorphic<grad_mm>, "self:mat2 mat2:self"}, kLinear, kSumsLinearly},
-    {"mv"_op, meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
+    {"mv"_op, meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv,
      {holomorphic<grad_mv>, "self:vec vec:self"}, kLinear, kSumsLinearly},
-    {"vdot"_op, nullptr, {}, vdot, {nullptr, "vdot.out"}, {},
-     "dot, with the first factor conjugated"},
+    {"vdot"_op, nullptr, {}, vdot, {}, "dot, with the first factor conjugated"},
 };
 // clang-format on
 

@@ -244,10 +244,10 @@ grad::Gradients grad_grouped_mm(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kScaledProductRows[] = {
-    {"_grouped_mm"_op, meta_grouped_mm, rule_grouped_mm, grouped_mm, {},
+    {"_grouped_mm"_op, meta_grouped_mm, rule_grouped_mm, grouped_mm,
      {grad_grouped_mm, "self:mat2 mat2:self offs"}, "each group by itself", 0, {}, grouped_filter},
-    {"_scaled_mm"_op, meta_scaled_mm, rule_scaled_mm, scaled_mm, {nullptr, "_scaled_mm.out"}, {},
-     "linear in each factor", kNotDifferentiable},
+    {"_scaled_mm"_op, meta_scaled_mm, rule_scaled_mm, scaled_mm, {}, "linear in each factor",
+     kNotDifferentiable},
 };
 // clang-format on
 

@@ -231,9 +231,9 @@ Results istft(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kShortTimeRows[] = {
-    {"istft"_op, nullptr, {}, istft, {}, {}, "_fft_c2r or _fft_c2c of each frame", kDataDependent},
-    {"stft"_op, nullptr, {}, stft, {}, {}, "_fft_r2c or _fft_c2c of each frame"},
-    {"stft.center"_op, nullptr, {}, centered_stft, {}, {}, "_fft_r2c or _fft_c2c of each frame"},
+    {"istft"_op, nullptr, {}, istft, {}, "_fft_c2r or _fft_c2c of each frame", kDataDependent},
+    {"stft"_op, nullptr, {}, stft, {}, "_fft_r2c or _fft_c2c of each frame"},
+    {"stft.center"_op, nullptr, {}, centered_stft, {}, "_fft_r2c or _fft_c2c of each frame"},
 };
 // clang-format on
 

@@ -225,19 +225,15 @@ constexpr const char* kPlaceBackward = "aten::nll_loss2d_backward";
 // clang-format off
 constexpr Row kLossRows[] = {
     {"nll_loss2d_backward"_op, meta_nll_loss_of_places_backward, rule_nll_loss_backward,
-     nll_loss_of_places_backward, {nullptr, "nll_loss2d_backward.grad_input"},
-     {grad_nll_loss_backward<kPlaceForward>, "target weight"},
+     nll_loss_of_places_backward, {grad_nll_loss_backward<kPlaceForward>, "target weight"},
      "samples are independent", 0, {4}},
     {"nll_loss2d_forward"_op, meta_nll_loss_of_places, rule_nll_loss, nll_loss_of_places,
-     {nullptr, "nll_loss2d_forward.output"},
      {grad_nll_loss<kPlaceBackward>, "self target weight result1 !weight !result1"},
      "sums over samples add up", 0, {3}},
     {"nll_loss_backward"_op, meta_nll_loss_backward, rule_nll_loss_backward,
-     KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"},
-     {grad_nll_loss_backward<kSampleForward>, "target weight"},
+     KernelId::kNllLossBackward, {grad_nll_loss_backward<kSampleForward>, "target weight"},
      "samples are independent", kSumsLinearly, {4}},
     {"nll_loss_forward"_op, meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
-     {nullptr, "nll_loss_forward.output"},
      {grad_nll_loss<kSampleBackward>, "self target weight result1 !weight !result1"},
      "sums over samples add up", kSumsLinearly, {3}},
 };

@@ -358,20 +358,17 @@ constexpr const char* kSampled = "samples go by themselves";
 // Sorted by name.
 // clang-format off
 constexpr Row kGridRows[] = {
-    {"grid_sampler"_op, nullptr, {}, grid_sampler_parts, {}, {},
-     "grid_sampler_2d or grid_sampler_3d"},
+    {"grid_sampler"_op, nullptr, {}, grid_sampler_parts, {}, "grid_sampler_2d or grid_sampler_3d"},
     {"grid_sampler_2d"_op, meta_grid_sampler, grid_sampler_rule, KernelId::kGridSample,
-     {nullptr, "grid_sampler_2d.out"}, {grad_grid_sampler<kPlaneBack>, "input grid"}, kSampled, 0,
-     {1}},
+     {grad_grid_sampler<kPlaneBack>, "input grid"}, kSampled, 0, {1}},
     {"grid_sampler_2d_backward"_op, meta_grid_sampler_backward, grid_sampler_backward_rule,
-     KernelId::kGridSampleBackward, {nullptr, "grid_sampler_2d_backward.out"},
-     {grad_grid_sampler_backward, "grad_output input grid"}, kSampled, 0, {1}},
+     KernelId::kGridSampleBackward, {grad_grid_sampler_backward, "grad_output input grid"},
+     kSampled, 0, {1}},
     {"grid_sampler_3d"_op, meta_grid_sampler, grid_sampler_rule, KernelId::kGridSample,
-     {nullptr, "grid_sampler_3d.out"}, {grad_grid_sampler<kRoomBack>, "input grid"}, kSampled, 0,
-     {1}},
+     {grad_grid_sampler<kRoomBack>, "input grid"}, kSampled, 0, {1}},
     {"grid_sampler_3d_backward"_op, meta_grid_sampler_backward, grid_sampler_backward_rule,
-     KernelId::kGridSampleBackward, {nullptr, "grid_sampler_3d_backward.out"},
-     {grad_grid_sampler_backward, "grad_output input grid"}, kSampled, 0, {1}},
+     KernelId::kGridSampleBackward, {grad_grid_sampler_backward, "grad_output input grid"},
+     kSampled, 0, {1}},
 };
 // clang-format on
 

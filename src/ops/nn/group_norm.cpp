@@ -264,14 +264,12 @@ constexpr const char* kSamples = "each sample by itself";
 // Sorted by name.
 // clang-format off
 constexpr Row kGroupNormRows[] = {
-    {"group_norm"_op, nullptr, {}, group_norm_parts, {}, {}, "native_group_norm"},
+    {"group_norm"_op, nullptr, {}, group_norm_parts, {}, "native_group_norm"},
     {"native_group_norm"_op, meta_group_norm, rule_group_norm, group_norm,
-     {nullptr, "native_group_norm.out"},
-     {grad_group_norm, "input weight result1 result2"}, kSamples, 0, {1},
-     nullptr, 3},
+     {grad_group_norm, "input weight result1 result2"}, kSamples, 0, {1}, nullptr, 3},
     {"native_group_norm_backward"_op, meta_group_norm_backward, rule_group_norm_backward,
-     group_norm_backward, {nullptr, "native_group_norm_backward.out"},
-     {grad_group_norm_backward, "grad_out input mean rstd weight"}, kSamples, 0, {1}},
+     group_norm_backward, {grad_group_norm_backward, "grad_out input mean rstd weight"}, kSamples,
+     0, {1}},
 };
 // clang-format on
 

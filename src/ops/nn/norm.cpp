@@ -329,17 +329,16 @@ Gradients grad_rms_norm(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kNormRows[] = {
-    {"_fused_rms_norm"_op, meta_rms_norm, rule_norm<2>, rms_norm_locally, {},
+    {"_fused_rms_norm"_op, meta_rms_norm, rule_norm<2>, rms_norm_locally,
      {grad_rms_norm, "input weight result1"}, "rows are independent", kAllowUneven, {1}},
     {"_fused_rms_norm_backward"_op, meta_rms_norm_backward, rule_norm_backward<1>,
-     rms_norm_backward_locally, {},
-     {grad_rms_norm_backward, "grad_out input rstd weight"}, "rows are independent", 0, {2}},
+     rms_norm_backward_locally, {grad_rms_norm_backward, "grad_out input rstd weight"},
+     "rows are independent", 0, {2}},
     {"native_layer_norm"_op, meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm,
-     {nullptr, "native_layer_norm.out"},
      {grad_layer_norm, "input weight bias result1 result2 !result1 !result2"},
      "rows are independent", kAllowUneven, {1}},
     {"native_layer_norm_backward"_op, meta_layer_norm_backward, rule_norm_backward<2>,
-     KernelId::kNativeLayerNormBackward, {nullptr, "native_layer_norm_backward.out"},
+     KernelId::kNativeLayerNormBackward,
      {grad_layer_norm_backward, "grad_out input mean rstd weight !mean !rstd"},
      "rows are independent", 0, {2}},
 };

@@ -355,18 +355,18 @@ constexpr const char* kOneCell = "linear and pointwise";
 // Sorted by name.
 // clang-format off
 constexpr Row kRecurrentRows[] = {
-    {"gru.data"_op, nullptr, {}, packed<gru_cell>, {}, {}, kCells},
-    {"gru.input"_op, nullptr, {}, padded<gru_cell>, {}, {}, kCells},
-    {"gru_cell"_op, nullptr, {}, one_step<gru_cell>, {}, {}, kOneCell},
-    {"lstm.data"_op, nullptr, {}, packed<lstm_cell>, {}, {}, kCells},
-    {"lstm.input"_op, nullptr, {}, padded<lstm_cell>, {}, {}, kCells},
-    {"lstm_cell"_op, nullptr, {}, one_step<lstm_cell>, {}, {}, kOneCell},
-    {"rnn_relu.data"_op, nullptr, {}, packed<simple_cell<kRelu>>, {}, {}, kCells},
-    {"rnn_relu.input"_op, nullptr, {}, padded<simple_cell<kRelu>>, {}, {}, kCells},
-    {"rnn_relu_cell"_op, nullptr, {}, one_step<simple_cell<kRelu>>, {}, {}, kOneCell},
-    {"rnn_tanh.data"_op, nullptr, {}, packed<simple_cell<kTanh>>, {}, {}, kCells},
-    {"rnn_tanh.input"_op, nullptr, {}, padded<simple_cell<kTanh>>, {}, {}, kCells},
-    {"rnn_tanh_cell"_op, nullptr, {}, one_step<simple_cell<kTanh>>, {}, {}, kOneCell},
+    {"gru.data"_op, nullptr, {}, packed<gru_cell>, {}, kCells},
+    {"gru.input"_op, nullptr, {}, padded<gru_cell>, {}, kCells},
+    {"gru_cell"_op, nullptr, {}, one_step<gru_cell>, {}, kOneCell},
+    {"lstm.data"_op, nullptr, {}, packed<lstm_cell>, {}, kCells},
+    {"lstm.input"_op, nullptr, {}, padded<lstm_cell>, {}, kCells},
+    {"lstm_cell"_op, nullptr, {}, one_step<lstm_cell>, {}, kOneCell},
+    {"rnn_relu.data"_op, nullptr, {}, packed<simple_cell<kRelu>>, {}, kCells},
+    {"rnn_relu.input"_op, nullptr, {}, padded<simple_cell<kRelu>>, {}, kCells},
+    {"rnn_relu_cell"_op, nullptr, {}, one_step<simple_cell<kRelu>>, {}, kOneCell},
+    {"rnn_tanh.data"_op, nullptr, {}, packed<simple_cell<kTanh>>, {}, kCells},
+    {"rnn_tanh.input"_op, nullptr, {}, padded<simple_cell<kTanh>>, {}, kCells},
+    {"rnn_tanh_cell"_op, nullptr, {}, one_step<simple_cell<kTanh>>, {}, kOneCell},
 };
 // clang-format on
 

@@ -232,21 +232,14 @@ constexpr const Upsampling* kUpsamplings[] = {
 
 void register_upsampling(OpRegistry& registry) {
   for (const Upsampling* family : kUpsamplings) {
-    const std::string name = family->name.text, out = name + ".out", backward = name + "_backward",
-                      grad_input = backward + ".grad_input";
-    add_row(registry, {family->name,
-                       meta_upsample,
-                       upsample_rule,
-                       family->forward,
-                       {nullptr, out.c_str()},
-                       family->gradient,
-                       kLinearMap});
+    const std::string name = family->name.text, backward = name + "_backward";
+    add_row(registry, {family->name, meta_upsample, upsample_rule, family->forward,
+                       family->gradient, kLinearMap});
     const std::string vec = name + ".vec";
     add_row(registry, {{{vec.c_str()}, family->name.source},
                        nullptr,
                        {},
                        family->to,
-                       {},
                        {},
                        "by sizes or by factors"});
     constexpr int kInputSize = 2;  // the sizes of all dims
@@ -254,7 +247,6 @@ void register_upsampling(OpRegistry& registry) {
                        meta_upsample_backward,
                        upsample_rule,
                        family->backward,
-                       {nullptr, grad_input.c_str()},
                        family->gradient_of_backward,
                        kLinearMap,
                        0,

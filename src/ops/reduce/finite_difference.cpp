@@ -181,13 +181,13 @@ constexpr const char* kNeighbours = "differences of slices";
 // Sorted by name.
 // clang-format off
 constexpr Row kDifferenceRows[] = {
-    {"gradient.array"_op, nullptr, {}, slopes_by_one, {}, {}, kNeighbours},
-    {"gradient.scalararray"_op, nullptr, {}, slopes_by_step, {}, {}, kNeighbours},
-    {"gradient.scalarint"_op, nullptr, {}, slopes_by_step, {}, {}, kNeighbours},
-    {"gradient.scalarrayarray"_op, nullptr, {}, slopes_by_spacings, {}, {}, kNeighbours},
-    {"gradient.scalarrayint"_op, nullptr, {}, slopes_by_spacings, {}, {}, kNeighbours},
-    {"gradient.tensorarray"_op, nullptr, {}, slopes_by_spacings, {}, {}, kNeighbours},
-    {"gradient.tensorarrayint"_op, nullptr, {}, slopes_by_spacings, {}, {}, kNeighbours},
+    {"gradient.array"_op, nullptr, {}, slopes_by_one, {}, kNeighbours},
+    {"gradient.scalararray"_op, nullptr, {}, slopes_by_step, {}, kNeighbours},
+    {"gradient.scalarint"_op, nullptr, {}, slopes_by_step, {}, kNeighbours},
+    {"gradient.scalarrayarray"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
+    {"gradient.scalarrayint"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
+    {"gradient.tensorarray"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
+    {"gradient.tensorarrayint"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
 };
 // clang-format on
 

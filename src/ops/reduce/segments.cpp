@@ -153,10 +153,10 @@ Gradients grad_segment_reduce(const GradContext& context) {
 // clang-format off
 constexpr Row kSegmentRows[] = {
     {"_segment_reduce_backward"_op, meta_segment_reduce_backward, segment_reduce_backward_rule,
-     KernelId::kSegmentReduceBackward, {nullptr, "_segment_reduce_backward.out"}, {},
-     "what is not along the segments is apart", kAllowUneven, {1, "axis"}},
+     KernelId::kSegmentReduceBackward, {}, "what is not along the segments is apart", kAllowUneven,
+     {1, "axis"}},
     {"segment_reduce"_op, meta_segment_reduce, segment_reduce_rule, KernelId::kSegmentReduce,
-     {nullptr, "segment_reduce.out"}, {grad_segment_reduce, "data lengths offsets result"},
+     {grad_segment_reduce, "data lengths offsets result"},
      "what is not along the segments is apart", kAllowUneven, {1, "axis"}},
 };
 // clang-format on

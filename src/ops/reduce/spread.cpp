@@ -81,12 +81,11 @@ constexpr const char* kSpread = "spreads of pieces do not add up";
 // clang-format off
 constexpr Row kSpreadRows[] = {
     {"std.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
-     {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
+     {grad_deviation, "self result"}, kSpread, kAllowUneven},
     {"var.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
-     {nullptr, "var.correction_out"}, {grad_var, "self"}, kSpread, kAllowUneven},
+     {grad_var, "self"}, kSpread, kAllowUneven},
     {"var_mean.correction"_op, meta_spread_and_mean, kept_dims_rule<NoDims::kAll>,
-     KernelId::kVarMean,
-     {nullptr, "var_mean.correction_out"}, {grad_var_mean, "self"}, kSpread, kAllowUneven},
+     KernelId::kVarMean, {grad_var_mean, "self"}, kSpread, kAllowUneven},
 };
 // clang-format on
 

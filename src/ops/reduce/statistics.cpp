@@ -227,14 +227,12 @@ constexpr const char* kSorted = "sort and gather";
 // Sorted by name.
 // clang-format off
 constexpr Row kStatisticsRows[] = {
-    {"corrcoef"_op, nullptr, {}, correlation, {}, {}, "cov"},
-    {"cov"_op, nullptr, {}, covariance, {}, {}, "mm"},
-    {"nanquantile"_op, nullptr, {}, quantile<true>, {nullptr, "nanquantile.out"}, {}, kSorted},
-    {"nanquantile.scalar"_op, nullptr, {}, quantile_of_number<true>,
-     {nullptr, "nanquantile.scalar_out"}, {}, kSorted},
-    {"quantile"_op, nullptr, {}, quantile<false>, {nullptr, "quantile.out"}, {}, kSorted},
-    {"quantile.scalar"_op, nullptr, {}, quantile_of_number<false>, {nullptr, "quantile.scalar_out"},
-     {}, kSorted},
+    {"corrcoef"_op, nullptr, {}, correlation, {}, "cov"},
+    {"cov"_op, nullptr, {}, covariance, {}, "mm"},
+    {"nanquantile"_op, nullptr, {}, quantile<true>, {}, kSorted},
+    {"nanquantile.scalar"_op, nullptr, {}, quantile_of_number<true>, {}, kSorted},
+    {"quantile"_op, nullptr, {}, quantile<false>, {}, kSorted},
+    {"quantile.scalar"_op, nullptr, {}, quantile_of_number<false>, {}, kSorted},
 };
 // clang-format on
 

@@ -241,20 +241,18 @@ constexpr const char* kWhy = "both dims of the diagonal stay whole";
 // Sorted by name.
 // clang-format off
 constexpr Row kDiagonalRows[] = {
-    {"diag"_op, meta_diag, rule_whole_matrix, diag, {nullptr, "diag.out"}, {grad_diag, ""}, kWhy, 0,
-     {1}},
-    {"diag_embed"_op, meta_diag_embed, rule_whole_matrix, diag_embed, {nullptr, "diag_embed.out"},
-     {grad_diag_embed, ""}, kWhy, 0, {1}},
-    {"diagonal"_op, meta_diagonal, rule_whole_matrix, view_diagonal, {}, {grad_diagonal, ""},
-     kWhy, 0,
+    {"diag"_op, meta_diag, rule_whole_matrix, diag, {grad_diag, ""}, kWhy, 0, {1}},
+    {"diag_embed"_op, meta_diag_embed, rule_whole_matrix, diag_embed, {grad_diag_embed, ""}, kWhy,
+     0, {1}},
+    {"diagonal"_op, meta_diagonal, rule_whole_matrix, view_diagonal, {grad_diagonal, ""}, kWhy, 0,
      {1}},
     {"diagonal_backward"_op, meta_diagonal_backward, rule_whole_matrix, diagonal_backward,
-     {nullptr, "diagonal_backward.out"}, {grad_diagonal_backward, ""}, kWhy, 0, {1}},
-    {"diagonal_copy"_op, meta_diagonal_copy, rule_whole_matrix, diagonal_copy,
-     {nullptr, "diagonal_copy.out"}, {grad_diagonal, ""}, kWhy, 0, {1}},
-    {"fill_diagonal_"_op, nullptr, {}, fill_diagonal, {}, {}, "masked_fill_ of counted positions"},
-    {"trace"_op, nullptr, {}, trace, {}, {}, "a sum over the diagonal"},
-    {"trace_backward"_op, nullptr, {}, trace_backward, {}, {}, "the gradient at counted positions"},
+     {grad_diagonal_backward, ""}, kWhy, 0, {1}},
+    {"diagonal_copy"_op, meta_diagonal_copy, rule_whole_matrix, diagonal_copy, {grad_diagonal, ""},
+     kWhy, 0, {1}},
+    {"fill_diagonal_"_op, nullptr, {}, fill_diagonal, {}, "masked_fill_ of counted positions"},
+    {"trace"_op, nullptr, {}, trace, {}, "a sum over the diagonal"},
+    {"trace_backward"_op, nullptr, {}, trace_backward, {}, "the gradient at counted positions"},
 };
 // clang-format on
 

@@ -259,11 +259,11 @@ Gradients grad_stack(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kJoinRows[] = {
-    {"cat"_op, meta_cat, rule_cat, KernelId::kCat, {nullptr, "cat.out"}, {grad_cat, ""},
+    {"cat"_op, meta_cat, rule_cat, KernelId::kCat, {grad_cat, ""},
      "positions along the dim are global", 0, {1}},
-    {"constant_pad_nd"_op, meta_pad, rule_pad, pad_locally, {nullptr, "constant_pad_nd.out"},
-     {grad_pad, ""}, "a padded dim has its ends on some ranks only", 0, {1}},
-    {"stack"_op, meta_stack, rule_stack, KernelId::kStack, {}, {grad_stack, ""},
+    {"constant_pad_nd"_op, meta_pad, rule_pad, pad_locally, {grad_pad, ""},
+     "a padded dim has its ends on some ranks only", 0, {1}},
+    {"stack"_op, meta_stack, rule_stack, KernelId::kStack, {grad_stack, ""},
      "all tensors follow one layout", 0, {1}},
 };
 // clang-format on

@@ -83,18 +83,17 @@ Gradients grad_divided(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kPrimReductions[] = {
-    {"prims::amax"_op, nullptr, {}, extremum_over<kLargest>, {}, {}, "amax"},
-    {"prims::amin"_op, nullptr, {}, extremum_over<kLeast>, {}, {}, "amin"},
-    {"prims::prod"_op, nullptr, {}, product_over, {}, {}, "prod"},
-    {"prims::sum"_op, nullptr, {}, sum_over, {}, {}, "sum"},
-    {"prims::var"_op, nullptr, {}, variance_over, {}, {}, "var"},
+    {"prims::amax"_op, nullptr, {}, extremum_over<kLargest>, {}, "amax"},
+    {"prims::amin"_op, nullptr, {}, extremum_over<kLeast>, {}, "amin"},
+    {"prims::prod"_op, nullptr, {}, product_over, {}, "prod"},
+    {"prims::sum"_op, nullptr, {}, sum_over, {}, "sum"},
+    {"prims::var"_op, nullptr, {}, variance_over, {}, "var"},
 };
 
 constexpr Row kPointwisePrims[] = {
-    {"prims::convert_element_type"_op, meta_converted, kNone, KernelId::kConvert, {},
-     {grad_pass, ""},
+    {"prims::convert_element_type"_op, meta_converted, kNone, KernelId::kConvert, {grad_pass, ""},
      "the reference lets no partial pass"},
-    {"prims::div"_op, meta_divided, kNone, divided, {}, {grad_divided, "self other"},
+    {"prims::div"_op, meta_divided, kNone, divided, {grad_divided, "self other"},
      "the reference lets no partial pass"},
 };
 // clang-format on
