@@ -11,6 +11,7 @@
 #include "schema/op_row.h"
 #include "sim/language/values/builtin.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/object.h"
 
 namespace shardlab {
 
