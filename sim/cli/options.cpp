@@ -1,6 +1,8 @@
 // The messages name the expected values.
 #include "sim/cli/options.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace shardlab {

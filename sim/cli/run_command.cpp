@@ -1,4 +1,5 @@
 // `shardlab run`: every point of every file, printed as it comes.
+#include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/autopsy/flight_writer.h"
 #include "sim/checkpoint/writer.h"
