@@ -44,7 +44,7 @@ std::string hang_of(const FabricLog& log, std::int64_t ranks,
   return promise.hangs() ? promise.headline() : "";
 }
 
-// Empty: the recording is not as PyTorch had it, which was printed.
+// Empty if the recording is not as PyTorch had it, which was printed.
 std::optional<KnownProgram> known_program(const AutopsyArguments& arguments, int& code) {
   const std::string& path = arguments.recording;
   KnownProgram known{.file = path, .log = {}, .places = {}, .hang = {}};

@@ -299,12 +299,12 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   CallListeners listeners;
   if (steps != nullptr) listeners.add(*steps);
   if (recorders != nullptr) listeners.add(*recorders);
-  FabricLog log;
-  log.most = 100'000;
+  const auto log = std::make_shared<FabricLog>();
+  log->most = 100'000;
   constexpr std::int64_t kMostRanks = 64;  // of those that are proven in passing
   const bool proven = options.backend == "threads" && options.log == nullptr &&
                       (scenario.expect.transports || scenario.world <= kMostRanks);
-  if (proven) result.run.options.log = &log;
+  if (proven) result.run.options.log = log.get();
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
@@ -317,6 +317,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   }
   judge(result, ranks, recorders.get());
   result.run.options.log = options.log;
+  if (proven && !log->full()) result.judgement.calls = log;
   if (channel != nullptr) {
     share_finding(*channel, reporter, result.met() ? RunFinding::kMet : RunFinding::kNotMet);
   }

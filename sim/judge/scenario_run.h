@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "backends/shared/fabric_log.h"
 #include "sim/judge/expectations.h"
 #include "sim/run/run.h"
 #include "sim/verify/step_verdict.h"
@@ -24,6 +26,8 @@ struct ScenarioJudgement {
   std::vector<std::string> warnings;  ///< about values that could not be decided
   std::vector<ExpectationReport> expectations;
   std::string promise;  ///< Promise::headline(), where messages or several groups occur
+  /// Posts and waits of all ranks; null if they are not known.
+  std::shared_ptr<const FabricLog> calls;
   Cause parted;  ///< of ranks that wait for each other: the branch that separated them, or empty
   bool failure_expected = false;  ///< [expect] asked for the error, verdict or mistake of the run
   bool met_elsewhere = false;     ///< the finding of the process that reports

@@ -6,15 +6,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
 #include "sim/report/memory_curve.h"
+#include "sim/report/rank_diagram.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"
 
@@ -227,6 +232,25 @@ Json ranks_json(const Verdict& verdict) {
   return json;
 }
 
+// The user's lines that the comments of a generated program name, as "train.py:12": text; of files
+// that are there.
+Json user_lines(const std::string& program) {
+  Json json = Json::object();
+  std::map<std::string, std::vector<std::string>> files;
+  for (const std::string_view text : parts_of_text(program, "\n")) {
+    const std::string line(text);
+    const std::size_t comment = line.rfind("    # "), colon = line.rfind(':');
+    if (comment == line.npos || colon == line.npos || colon < comment) continue;
+    const std::string place = line.substr(line.rfind(' ') + 1);
+    const std::string path = place.substr(0, place.rfind(':'));
+    const std::size_t number = std::strtoul(line.c_str() + colon + 1, nullptr, 10);
+    const auto [file, added] = files.try_emplace(path);
+    if (added && std::filesystem::is_regular_file(path)) file->second = read_lines(path);
+    if (number >= 1 && number <= file->second.size()) json[place] = file->second[number - 1];
+  }
+  return json;
+}
+
 // Inside of a script element no text may look like its end.
 std::string embedded(const std::string& text) {
   std::string out;
@@ -243,12 +267,14 @@ std::string html_run(const ScenarioResult& result) {
   json["wrong"] = wrong_json(result.judgement.values);
   if (result.run.verdict) json["ranks_at_end"] = ranks_json(*result.run.verdict);
   json["failure"] = failure_text(result);
+  json["diagram"] = rank_diagram(result);
   json["memory"].erase("timeline");
   json["curve"] = timeline_json(fullest(result.run.memory_timeline, kMostColumns));
   json["types"] = Json::object();
   for (const auto& [type, spec] : specs_of(result)) json["types"][type] = holdings_json(*spec);
   for (const char* key : {"lines", "values", "curve"}) json[key] = columns(json[key]);
   json["source"] = result.run.scenario.program->source->text();
+  json["user_lines"] = user_lines(json["source"]);
   json["text"] = run_text(result, {});
   return json.dump();
 }

@@ -10,7 +10,8 @@
 namespace shardlab {
 
 /// The page's data of one run, as JSON text: run_json without its events, the source, the output of
-/// run_text, and for each type that the run has on a mesh the part that every rank holds.
+/// run_text, the calls of all ranks, and for each type that the run has on a mesh the part that
+/// every rank holds.
 std::string html_run(const ScenarioResult& result);
 
 /// The page of these runs, each the result of html_run(). The same bytes for the same runs.

@@ -105,8 +105,12 @@ class Recording : public ValueSink {
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void traced(std::size_t breaks) override { traced_breaks_ += breaks; }
-  void schedule_read(const std::vector<std::int64_t>& live) override { live_microbatches = live; }
+  void schedule_read(const std::vector<std::int64_t>& live, const ScheduleRows& rows) override {
+    live_microbatches = live;
+    schedule = rows;
+  }
   std::vector<std::int64_t> live_microbatches;  ///< by rank; of the last schedule that was read
+  ScheduleRows schedule;                        ///< its computations
   void other_shape() override { other_shape_ = true; }
   /// A gather filled a tensor of another shape than one device has there.
   bool has_other_shape() const { return other_shape_; }

@@ -102,6 +102,7 @@ void keep(Run& run, ProgramRun& program) {
   run.class_of = program.class_of;
   run.warnings = program.traces[reporter].warnings();
   run.live_microbatches = program.recordings[reporter].live_microbatches;
+  run.schedule = program.recordings[reporter].schedule;
   if (program.device) run.ran_on_host = ran_on_host(*program.device);
   for (const Trace& trace : program.traces) {
     run.counts.push_back(trace.counts());

@@ -45,6 +45,7 @@ struct Run {
   std::int64_t implicit_count = 0;
   std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
   std::vector<std::int64_t> live_microbatches;    ///< by rank; of a pipeline schedule that it reads
+  ScheduleRows schedule;                          ///< its computations
   std::size_t traced_breaks = 0;  ///< of defs that became graphs, on the rank that has most
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host

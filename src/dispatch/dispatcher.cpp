@@ -264,7 +264,7 @@ Results run_row(const Given& given) {
   return call.distributed ? run_distributed(call, given, *decide(call)) : run_plain(call, given);
 }
 
-// Null: the call is decided and run.
+// Null if the call is decided and run.
 const Handler* handler_of(const OpRow& row, const Arguments& args) {
   const auto* handled = std::get_if<Handler>(&row.compute);
   return handled != nullptr && row.on_pieces && compute_mesh(row, args) ? nullptr : handled;

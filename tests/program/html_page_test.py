@@ -9,6 +9,7 @@ code 77), with a message.
 
 import html.parser
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import unittest
 
 from program import Program
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "recordings"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # 7 rows over 4 ranks: pieces of 2, 2, 2 and 1 row; 2 rows: two ranks hold nothing.
@@ -40,6 +42,43 @@ assert "</script>" != "<!--"
 '''
 """
 
+
+MESSAGES = """
+[mesh]
+pp = 3
+[inputs]
+x = "f32[3]"
+[program]
+code = '''
+t, got = x.to_local() * 1.0, torch.zeros([3])
+if rank > 0:
+    dist.recv(got, rank - 1)
+if rank < 2:
+    dist.send(t, rank + 1)
+'''
+"""
+
+CIRCLE = """
+[mesh]
+pp = 3
+[inputs]
+x = "f32[3]"
+[program]
+code = '''
+got = torch.zeros([3])
+dist.recv(got, (rank + 1) % 3)
+dist.send(got, (rank + 2) % 3)
+'''
+"""
+
+SCHEDULE = """
+[mesh]
+pp = 4
+[program]
+code = '''
+rows = dist.pipeline_schedule("s.csv")
+'''
+"""
 
 # Three passes forward and backward; the gradient of w is a pending sum.
 LOOP = """
@@ -360,11 +399,58 @@ class Browser(Program):
           return [cells(0), cells(7), share.parentNode.getAttribute('aria-sort')]; })()""")
         self.assertEqual(said, [["all_reduce"], ["100.0 %"], "descending"])
 
-    def test_a_narrow_window_scrolls_in_one_direction(self):
-        for text in (UNEVEN, LOOP, WRONG, DEADLOCK):
-            wide, room = self.said(text, "[document.documentElement.scrollWidth, innerWidth]", 390)
-            self.assertLessEqual(room, 500)  # what the browser allows
-            self.assertLessEqual(wide, room)
+    def test_windows_scroll_in_one_direction(self):
+        for width in (390, 768, 1280, 1920):
+            for text in (UNEVEN, LOOP, WRONG, DEADLOCK, MESSAGES):
+                wide, room = self.said(
+                    text, "[document.documentElement.scrollWidth, innerWidth]", width)
+                self.assertLessEqual(room, max(width, 500))  # the least that the browser allows
+                self.assertLessEqual(wide, room)
+
+    def test_messages_are_bars_of_each_rank_over_steps(self):
+        """A message goes from rank to rank: the last one waits a step longer."""
+        said = self.said(MESSAGES, """[[...document.querySelectorAll('#calls rect title')]
+          .map((one) => one.textContent.replace(/ \\(.*?\\)/, '')),
+          document.querySelectorAll('#calls line.message').length,
+          document.querySelectorAll('#calls rect.never').length,
+          document.querySelector('#calls a').getAttribute('href')]""")
+        self.assertEqual(said, [["send to rank 1", "recv from rank 0", "send to rank 2",
+                                 "recv from rank 1, waits", "recv from rank 1"], 2, 0, "#line-12"])
+
+    def test_calls_of_a_deadlock_are_marked_on_all_ranks(self):
+        said = self.said(CIRCLE, """[document.querySelectorAll('#calls rect.never').length,
+          document.querySelectorAll('#calls line.missing').length,
+          document.querySelectorAll('#by-line .move .bad').length]""")
+        self.assertEqual(said, [3, 3, 1])
+
+    def test_a_pipeline_schedule_shows_its_bubbles(self):
+        """GPipe of 4 stages and 4 microbatches: 2 * 3 of its 14 columns are idle on each rank."""
+        (self.folder / "s.csv").write_text("".join(
+            ",".join(f"{stage}{kind}{i}" for kind in "FB" for i in range(4)) + "\n"
+            for stage in range(4)), encoding="utf-8")
+        said = self.said(SCHEDULE, """[document.querySelectorAll('#schedule rect').length,
+          document.querySelector('#schedule').nextSibling.textContent]""")
+        self.assertEqual(said, [32, "idle, if each computation takes equally long: " + ", ".join(
+            f"rank {rank} 43 %" for rank in range(4))])
+
+    def test_a_recording_is_a_tree_of_its_modules(self):
+        recording = GOLDEN / "gpt__2.15.0.json.gz"
+        self.shardlab("run", str(recording), "--mesh", "tp=2", "--html", "out.html")
+        then = """document.body.dataset.said = JSON.stringify([
+          [...document.querySelectorAll('#tree > details > summary code, #tree > details > ' +
+            'details > summary code')].map((one) => one.textContent),
+          document.querySelectorAll('#parameters tbody tr').length,
+          [...document.querySelectorAll('#tree summary')].map((one) => one.textContent)
+            .filter((text) => text.startsWith('0 to 1 ')).length,
+          [...document.querySelectorAll('#by-line code')].some((one) =>
+            one.textContent.includes('aten.'))]);"""
+        document, console = self.drawn((self.folder / "out.html").read_text("utf-8"), then)
+        self.assertEqual(console, [])
+        said = json.loads(html.unescape(re.search(r'data-said="([^"]*)"', document).group(1)))
+        modules = ["Gpt", "wte", "wpe", "drop", "h", "0 to 1", "ln_f", "lm_head"]
+        self.assertEqual(sorted(said[0]), sorted(modules))
+        self.assertEqual(said[2:], [1, False])
+        self.assertGreater(said[1], 25)
 
     def test_the_page_of_405b_draws_a_third_of_its_elements(self):
         self.shardlab("run", "--html", "out.html", "llama3/405b")

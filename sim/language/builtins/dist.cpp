@@ -17,7 +17,7 @@ using Kind = CollectiveKind;
 
 class WorkObject final : public Object {
  public:
-  /// Null: there is nothing to wait for.
+  /// Null if there is nothing to wait for.
   explicit WorkObject(CollectiveWorkRef work) : work_(std::move(work)) {}
   std::string_view kind() const override { return "work"; }
   BuiltinTable members() const override { return work_methods(); }

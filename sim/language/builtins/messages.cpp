@@ -106,7 +106,7 @@ Value run_posted(Interpreter& in, const MessageNames& names, CallValues values) 
 // An operand of batch_isend_irecv.
 class MessageObject final : public Object {
  public:
-  /// Null: it is made in the single-device run, or outside of the group.
+  /// Null if it is made in the single-device run, or outside of the group.
   MessageObject(CollectInto what, ProcessGroup* group, const char* label)
       : what_(std::move(what)), group_(group), label_(label) {}
   std::string_view kind() const override { return "P2POp"; }

@@ -29,6 +29,13 @@ struct OpRow;
 class SizeTrace;                  // size_value.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
+/// A computation of a pipeline schedule: its action, "3F0", and its column of equal time.
+struct ScheduledAction {
+  std::string text;
+  std::int32_t column = 0;
+};
+using ScheduleRows = std::vector<std::vector<ScheduledAction>>;  ///< by rank
+
 /// Receives every value that a statement gives a name, in the order of the program.
 class ValueSink {
  public:
@@ -64,8 +71,10 @@ class ValueSink {
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
   /// In the single-device run: a gather fills a tensor whose shape fits several ranks only.
   virtual void other_shape() {}
-  /// The program has read a pipeline schedule: the most microbatches that each rank holds.
-  virtual void schedule_read(const std::vector<std::int64_t>& /*live*/) {}
+  /// The program has read a pipeline schedule: the most microbatches that each rank holds, and the
+  /// computations of each rank.
+  virtual void schedule_read(const std::vector<std::int64_t>& /*live*/,
+                             const ScheduleRows& /*rows*/) {}
   /// A def has become a graph with this many breaks.
   virtual void traced(std::size_t /*breaks*/) {}
   /// backward() or grad() begins; `seed` may be undefined.

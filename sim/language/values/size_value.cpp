@@ -28,7 +28,7 @@ Recorder::Number recorded(const Value& value) {
   return std::get<0>(number_of(value));
 }
 
-// Null: the result is no int, or no symbol.
+// Null if the result is no int, or no symbol.
 const char* arithmetic_name(ast::BinaryOp op) {
   switch (op) {
     case ast::BinaryOp::kAdd:
