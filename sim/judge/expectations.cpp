@@ -25,6 +25,20 @@ const DTensor* last_value(const std::vector<const Recording*>& recordings,
   return nullptr;
 }
 
+// The type on the mesh of the value, or on the scenario's if its names are not dims there.
+const DTensorSpec* wanted_spec(const ExpectedType& expected, const MeshLayout* layout,
+                               const DTensor* value) {
+  const DType dtype = value != nullptr ? value->dtype() : DType::kF32;
+  if (value != nullptr && value->distributed() && value->spec()->layout() != layout) {
+    try {
+      return spec_of(expected.type, value->spec()->layout(), dtype);
+    } catch (const Error&) {
+      return spec_of(expected.type, layout, dtype);
+    }
+  }
+  return spec_of(expected.type, layout, dtype);
+}
+
 bool same_layout(const DTensor& value, const DTensorSpec& wanted) {
   if (value.shape() != wanted.shape() || value.dtype() != wanted.dtype()) return false;
   if (!value.distributed()) return wanted.is_replicated();
@@ -38,8 +52,7 @@ ExpectationReport check_type(const ExpectedType& expected, const MeshLayout* lay
   report.what = expected.full_name();
   report.where = expected.where;
   const DTensor* value = last_value(recordings, expected.full_name());
-  const DTensorSpec* wanted =
-      spec_of(expected.type, layout, value != nullptr ? value->dtype() : DType::kF32);
+  const DTensorSpec* wanted = wanted_spec(expected, layout, value);
   if (value == nullptr) {
     report.text = fmt::format("expected {}, got no value", type_string(*wanted));
     return report;

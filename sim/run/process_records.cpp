@@ -55,8 +55,7 @@ Tensor get_tensor(Reader& reader, Device& device) {
   return tensor;
 }
 
-void put_spec(Writer& writer, const DTensorSpec& spec) {
-  const MeshLayout& layout = *spec.layout();
+void put_layout(Writer& writer, const MeshLayout& layout) {
   writer.put_list<std::int64_t>(layout.shape());
   writer.put(layout.named());
   for (const std::string& name : layout.names()) writer.put_text(name);
@@ -65,6 +64,35 @@ void put_spec(Writer& writer, const DTensorSpec& spec) {
     ranks.push_back(layout.rank_at_index(i));
   }
   writer.put_list<std::int64_t>(ranks);
+  writer.put(layout.is_cut());
+  if (!layout.is_cut()) return;
+  put_layout(writer, *layout.root());
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    writer.put_list<MeshStep>(layout.steps(dim));
+  }
+}
+
+const MeshLayout* get_layout(Reader& reader) {
+  MeshLayout::Init init;
+  init.shape = dims_of(reader.list<std::int64_t>());
+  const bool named = reader.get<bool>();
+  for (std::size_t i = 0; i < init.shape.size(); ++i) {
+    std::string name = reader.text();
+    if (named) init.names.push_back(std::move(name));
+  }
+  init.ranks = reader.list<std::int64_t>();
+  if (reader.get<bool>()) {
+    init.root = get_layout(reader);
+    for (std::size_t i = 0; i < init.shape.size(); ++i) {
+      const std::vector<MeshStep> steps = reader.list<MeshStep>();
+      init.steps.emplace_back(steps.begin(), steps.end());
+    }
+  }
+  return process_arena().layout(std::move(init));
+}
+
+void put_spec(Writer& writer, const DTensorSpec& spec) {
+  put_layout(writer, *spec.layout());
   for (const Placement& placement : spec.placements()) {
     writer.put(placement);
     // Ids of masks are a process's own.
@@ -76,26 +104,18 @@ void put_spec(Writer& writer, const DTensorSpec& spec) {
 }
 
 const DTensorSpec* get_spec(Reader& reader) {
-  MeshLayout::Init init;
-  init.shape = dims_of(reader.list<std::int64_t>());
-  const bool named = reader.get<bool>();
-  for (std::size_t i = 0; i < init.shape.size(); ++i) {
-    std::string name = reader.text();
-    if (named) init.names.push_back(std::move(name));
-  }
-  init.ranks = reader.list<std::int64_t>();
+  const MeshLayout* layout = get_layout(reader);
   Placements placements;
-  for (std::size_t i = 0; i < init.shape.size(); ++i) {
+  for (std::size_t i = 0; i < layout->ndim(); ++i) {
     auto placement = reader.get<Placement>();
     if (placement.mask >= 0) placement.mask = intern_mask_shape(reader.list<std::int64_t>());
     placements.push_back(placement);
   }
   ShardOrder order;
-  for (std::size_t i = 0; i < init.shape.size(); ++i) order.push_back(reader.get<std::int32_t>());
+  for (std::size_t i = 0; i < layout->ndim(); ++i) order.push_back(reader.get<std::int32_t>());
   const auto strided = reader.get<StridedShards>();
   const TensorMeta meta = get_meta(reader);
-  Arena& arena = process_arena();
-  return arena.spec(arena.layout(std::move(init)), placements, order, meta, strided);
+  return process_arena().spec(layout, placements, order, meta, strided);
 }
 
 void put_value(Writer& writer, const DTensor& value) {

@@ -20,6 +20,7 @@
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/run/reference_calls.h"
+#include "sim/types/typed_program.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -103,11 +104,10 @@ static DTensor made_input(const ProgramRun& run, const ScenarioInput& input) {
 }
 
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
-  const std::size_t index = runs.index;
-  Recording& recording = run.recordings[index];
-  rank.memory = &run.accounts[index];
+  Recording& recording = run.recordings[runs.index];
+  rank.memory = &run.accounts[runs.index];
   construct_mesh(run.layout);
-  const bool keeps = rank.rank == run.reporting_rank && runs.questions == nullptr;
+  const bool reports = rank.rank == run.reporting_rank;
   Interpreter interpreter(
       {.program = run.scenario->program.get(),
        .params = &run.scenario->params,
@@ -118,42 +118,43 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
        .world_size = run.reported_world >= 0 ? run.reported_world : run.scenario->world,
        .backend = run.backend,
        .tensors = run.tensors,
-       .keeps = keeps ? &run.answers : nullptr,
+       .keeps = reports && runs.questions == nullptr ? &run.answers : nullptr,
        .follows = run.follows ? &*run.follows : nullptr,
        .sink = &recording,
        .parts = run.on_part ? run.parts : nullptr,
        .questions = runs.questions,
        .step_limit = run.step_limit});
-  pass_parts_on(run, index, recording);
-  if (rank.rank == run.reporting_rank) run.inputs.clear();
+  pass_parts_on(run, runs.index, recording);
+  if (reports) run.inputs.clear();
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {
     const DTensor value = made_input(run, input);
     if (run.precision == Precision::kDeclared) run.shared_inputs.share(input, value);
     if (input.requires_grad) require_grad(value);
-    if (rank.rank == run.reporting_rank) {
-      run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
-    }
+    if (reports) run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
     recording.begins_with(input.name, value, input.where);
     interpreter.define(input.name, Value(value));
     given.push_back({&input, value});
   }
   rank.memory->begin();  // other memory used to make the inputs is not the program's
-  Observer* listening = &run.traces[index];
+  Observer* listening = &run.traces[runs.index];
   ReferenceCalls reference(program_calls());
   ProgramCalls* calls = run.precision == Precision::kReference ? &reference : &program_calls();
   if (run.listener != nullptr) {
     calls = &run.listener->around(rank.rank, *calls, given);
     listening = &run.listener->listen(rank.rank, listening);
   }
+  std::optional<TypedProgram> typed;
+  const bool checks = run.types && run.tensors == Tensors::kOnMesh;  // one device has no types
+  if (checks) calls = &typed.emplace(*calls, *run.types, run.layout);
   Marks marks(listening, run.layout);
   {
     const ProgramScope scope(*calls);
     const ObserverScope observed(marks);
     run_with_timeline(run, rank, [&] {
       if (run.body) return run.body(runs, given);
-      SizeTrace* sizes = run.listener != nullptr ? run.listener->sizes(rank.rank) : nullptr;
-      interpreter.trace_sizes_in(sizes);
+      interpreter.trace_sizes_in(run.listener != nullptr ? run.listener->sizes(rank.rank)
+                                                         : nullptr);
       interpreter.run();
       interpreter.trace_sizes_in(nullptr);
     });
@@ -214,6 +215,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     const bool alone = run.tensors == Tensors::kPlain;
     options.progress->begin(alone ? RunPhase::kOneDevice : RunPhase::kRanks);
   }
+  run.types = options.types;
   if (options.memory_timeline) run.timeline.emplace();
   if (is_shape_only(options.backend)) return execute_classes(run, propagator, ranks, options);
   DeviceChoice choice = options.device;

@@ -43,7 +43,8 @@ struct ProgramRun {
   AnswerLog answers;                    ///< of the reporting rank, for single-device runs
   std::optional<AnswerReader> follows;  ///< in a single-device run: the ranks' answers
   std::int64_t step_limit = 1'000'000;
-  std::string backend;  ///< of the ranks
+  std::optional<TypeMode> types;  ///< as in ScenarioOptions
+  std::string backend;            ///< of the ranks
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
   /// Runs on each rank in place of the scenario's program; none: that.

@@ -120,6 +120,13 @@ void Recording::read(const std::string& name, std::int64_t occurrence, const DTe
   keep(std::move(value));
 }
 
+void Recording::claimed(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
+                        const SpmdClaim& claim, const Where& where) {
+  RecordedValue value{name, occurrence, detached(tensor), where};
+  value.claim = std::make_shared<const SpmdClaim>(claim);
+  keep(std::move(value));
+}
+
 void Recording::printed(const std::string& line) {
   const RankContext* context = current_rank_or_null();
   const SourcePosition place = context != nullptr ? context->position : SourcePosition{};

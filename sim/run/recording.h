@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,6 +14,7 @@
 
 #include "sim/language/run/interpreter.h"
 #include "sim/log/trace.h"
+#include "sim/types/claim.h"
 
 namespace shardlab {
 
@@ -31,6 +33,7 @@ struct RecordedValue {
   bool at_end = false;    ///< the value of the name when the program ends
   bool changed = false;   ///< since the name got it, by a write in place; the name keeps it
   bool read = false;      ///< by the program, under no name; `changed`: no record has its bytes
+  std::shared_ptr<const SpmdClaim> claim = nullptr;  ///< null: the program says nothing of it
 
   /// Equal for the same value on every rank: "x#0", "x#end".
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
@@ -102,6 +105,8 @@ class Recording : public ValueSink {
   void begins(SourceSpan statement) override {
     if (notes_.statements.size() < kMostStatements) notes_.statements.push_back(statement.begin);
   }
+  void claimed(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
+               const SpmdClaim& claim, const Where& where) override;
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void traced(std::size_t breaks) override { traced_breaks_ += breaks; }

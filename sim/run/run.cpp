@@ -31,7 +31,6 @@ void check_as_written(const Scenario& scenario, const MeshLayout* layout,
   check_names(scenario, registry);
   if (scenario.reference) check_names(as_reference(scenario), registry);
   for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout);
-  for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout);
 }
 
 // Bytes of the inputs on all ranks and, for the verdict, in two single-device runs (one in f64).

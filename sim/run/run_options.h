@@ -14,6 +14,7 @@
 #include "sim/log/trace.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
+#include "sim/types/rules.h"
 #include "sim/world/devices.h"
 #include "sim/world/sharing_device.h"
 #include "sim/world/world.h"
@@ -37,20 +38,21 @@ struct ScenarioOptions {
   KernelSharing sharing = KernelSharing::kOn;
   /// Whether ranks in different processes compare their calls before they communicate (B-5).
   CollectiveChecks checks = CollectiveChecks::kOn;
-  std::optional<Transport> transport;              ///< between ranks; none: as WorldOptions has it
-  bool lazy_groups = false;                        ///< communicators are made at first use
-  FabricLog* log = nullptr;                        ///< of the ranks' first run; may be null
-  std::optional<MemoryLimits> memory;              ///< none: no limit
-  std::optional<PlannerKind> planner;              ///< instead of the scenario's
-  CommunicatorDecorator communicator;              ///< on the ranks, never in the single-device run
-  DeviceDecorator around_device;                   ///< likewise
-  std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
-  DeviceChoice device;                             ///< of the ranks, and of the single-device run
-  Progress* progress = nullptr;                    ///< receives the progress of the run; null: none
-  std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
-  bool strict = false;                             ///< a value that is not verified fails the run
-  bool memory_timeline = false;                    ///< of the reporting rank, for the report
-  std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first
+  std::optional<Transport> transport;          ///< between ranks; none: as WorldOptions has it
+  bool lazy_groups = false;                    ///< communicators are made at first use
+  FabricLog* log = nullptr;                    ///< of the ranks' first run; may be null
+  std::optional<MemoryLimits> memory;          ///< none: no limit
+  std::optional<PlannerKind> planner;          ///< instead of the scenario's
+  CommunicatorDecorator communicator;          ///< on the ranks, never in the single-device run
+  DeviceDecorator around_device;               ///< likewise
+  std::int64_t step_limit = 1'000'000;         ///< passes through while loops, on each rank
+  DeviceChoice device;                         ///< of the ranks, and of the single-device run
+  Progress* progress = nullptr;                ///< receives the progress of the run; null: none
+  std::int64_t keep_elements = 0;              ///< of each value, for the report; 0: none
+  std::optional<TypeMode> types;               ///< of plain tensors, checked; none: they are not
+  bool strict = false;                         ///< a value that is not verified fails the run
+  bool memory_timeline = false;                ///< of the reporting rank, for the report
+  std::optional<std::int64_t> reporting_rank;  ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// The program's run on one device, if there was one already: it is not made again.
   std::shared_ptr<KnownAlone> alone;

@@ -12,6 +12,7 @@
 #include "mesh/local_shape.h"
 #include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"
+#include "sim/verify/claims.h"
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/roles.h"
 
@@ -29,7 +30,7 @@ class Collector {
 
   std::optional<Evidence> collect(const ValueReport& report) {
     const bool in_f64 = !inputs_.ranks_in_f64.empty();
-    const MeshLayout& layout = report.spec != nullptr ? *report.spec->layout() : layout_;
+    const MeshLayout& layout = *mesh_of(report, &layout_);
     auto held = held_by_ranks(inputs_, report);
     auto expected = expected_of(inputs_, report);
     if (!held || !expected || product(held->front().meta.shape) > kMostElements) {
@@ -43,6 +44,7 @@ class Collector {
     evidence.expected = in_reals(std::move(*expected));
     evidence.got = evidence.held.front();
     if (report.spec != nullptr && !assemble_pieces(report, evidence)) return std::nullopt;
+    if (report.claim) put_claimed_together(report, evidence);
     add_counts(evidence);
     if (&layout == &layout_) add_cuts(evidence);
     if (inputs_.flow != nullptr) before_ = inputs_.flow->made_of(nodes_of(*inputs_.flow, report));
@@ -52,6 +54,22 @@ class Collector {
   }
 
  private:
+  // Under the claim's label, where that is one; pieces of other lengths than chunks have no spec.
+  static void put_claimed_together(const ValueReport& report, Evidence& evidence) {
+    const Label label = labels_of(*report.claim, evidence.held).front();
+    const GlobalValue together = put_together(evidence.held, label, *evidence.layout);
+    if (together.meta.shape.size() != evidence.got.meta.shape.size()) return;  // they do not fit
+    evidence.got = together;
+    Arena& arena = process_arena();
+    const TensorMeta meta = contiguous_meta(evidence.got.meta.shape, evidence.got.meta.dtype);
+    const DTensorSpec* spec = arena.spec(evidence.layout, label.placements, label.order, meta, {});
+    for (std::int64_t i = 0; !label.is_replicated() && i < evidence.layout->size(); ++i) {
+      const Coordinate at = evidence.layout->coordinate_at_index(i);
+      if (local_shape(*spec, at) != evidence.held[static_cast<std::size_t>(i)].meta.shape) return;
+    }
+    evidence.spec = spec;
+  }
+
   bool assemble_pieces(const ValueReport& report, Evidence& evidence) const {
     const auto& ranks = inputs_.ranks_in_f64.empty() ? inputs_.ranks : inputs_.ranks_in_f64;
     const MeshLayout& layout = *evidence.layout;

@@ -15,6 +15,7 @@
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/log/marks.h"
+#include "sim/verify/claims.h"
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/near_pieces.h"
 
@@ -161,6 +162,8 @@ void OneValue::run(ValueReport& report) {
     report.reason = "more elements than memory can hold for comparing";
   } else if (first_->value.distributed()) {
     distributed(report);
+  } else if (report.claim != nullptr) {
+    claimed(report);
   } else {
     plain(report);
   }
@@ -265,6 +268,58 @@ bool OneValue::is_near(const DTensorSpec& spec, const std::vector<DTensor>& piec
   const Fits fits = spec.is_replicated() ? Fits::kReplicas : Fits::kPieces;
   if (comparison) add(report, *comparison, fits);
   return comparison.has_value();
+}
+
+// The claim names the label; what ranks hold is one device's value under it, or it is wrong.
+void OneValue::claimed(ValueReport& report) {
+  const SpmdClaim& claim = *report.claim;
+  const RecordedValue* single = alone(precision_, 0);
+  std::vector<GlobalValue> held;
+  for (std::int64_t i = 0; i < claim.mesh->size(); ++i) {
+    const RecordedValue* value = by_rank_[static_cast<std::size_t>(claim.mesh->rank_at_index(i))];
+    if (value != nullptr) held.push_back(whole_value(value->value.local()));
+  }
+  const auto wrong = [&](const std::string& what) {
+    report.comparison = {};
+    report.comparison.agreement = Agreement::kWrong;
+    report.comparison.what = what;
+    report.facts.fits = Fits::kNo;
+    report.facts.alike = false;
+    report.replicas_differ = true;
+  };
+  if (static_cast<std::int64_t>(held.size()) != claim.mesh->size()) {
+    return wrong(fmt::format("only {} of {} ranks claim it", held.size(), claim.mesh->size()));
+  }
+  if (const std::string fault = fault_of(claim, held); !fault.empty()) return wrong(fault);
+  const bool exact = is_integral(first_->value.dtype());
+  for (const Label& label : labels_of(claim, held)) {
+    const GlobalValue whole = put_together(held, label, *claim.mesh);
+    if (whole.meta.shape.size() != held[0].meta.shape.size()) {
+      if (report.facts.fits == Fits::kNoValue) wrong("the ranks' pieces do not fit together");
+      continue;
+    }
+    const Answer answer = compared(whole, exact, 0);
+    const bool first = report.facts.fits == Fits::kNoValue;
+    if (!answer.known) continue;
+    if (first) report.comparison = answer.comparison;
+    report.facts.claims_terms = label.has_terms();
+    report.facts.fits = Fits::kNo;
+    if (disagrees(answer.comparison)) continue;
+    report.comparison = answer.comparison;
+    report.label = label;
+    report.facts.fits = label.has_terms()       ? Fits::kTerms
+                        : label.is_replicated() ? Fits::kReplicas
+                                                : Fits::kPieces;
+    return;
+  }
+  const bool cut =
+      std::ranges::any_of(claim.type.types, [](const SpmdType& type) { return type.is_s(); });
+  const bool open = leaves_open(claim);
+  const bool other_shape = single != nullptr && single->value.shape() != held[0].meta.shape;
+  if (single != nullptr && !open && (cut || !other_shape)) return;
+  report.facts.comparable = false;
+  report.reason = open ? "V says nothing of how the ranks' values belong together"
+                       : "one device has another shape here: the ranks' values are stacked";
 }
 
 void OneValue::plain(ValueReport& report) {

@@ -39,6 +39,7 @@ class OneValue {
   void tell_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
                    const std::vector<DTensor>& pieces, ValueReport& report) const;
   void plain(ValueReport& report);
+  void claimed(ValueReport& report);
   bool replicas(ValueReport& report);
   bool labelled(ValueReport& report);
   bool may_be(const Label& label, const std::vector<GlobalValue>& held) const;

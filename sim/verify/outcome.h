@@ -10,13 +10,21 @@
 namespace shardlab {
 
 enum class Outcome : std::uint8_t {
+  /// agrees with one device: as replicas, as pieces, or as terms where terms are meant
   kVerified,
+  /// each rank holds a term, and nothing adds them
   kLeftAsTerms,
+  /// one device computes it in another way, and all that is made of it is right
   kOnTheWay,
   kPartOfCause,  ///< no outcome of its own
+  /// one device runs another program before it; `[reference]` decides
   kNoCounterpart,
+  /// ranks hold other values than one device, and the rank's number, or a number of the text that
+  /// is a size of the mesh, is before it
   kDiffers,
+  /// there is nothing to compare it with
   kNotCompared,
+  /// is not what one device, or `[reference]`, has
   kWrong,
 };
 inline constexpr std::size_t kOutcomes = 8;
@@ -59,7 +67,7 @@ struct OutcomeRow {
 extern const std::array<OutcomeRow, 14> kOutcomeTable;
 const OutcomeRow& outcome_of(const ValueFacts& facts);
 
-/// "outcome.differs", of the closed list in sim/contract.md.
+/// "outcome.differs", of the closed list in sim/ids.md.
 std::string_view id_of(Outcome outcome);
 /// "differs", as people read it.
 std::string_view word_of(Outcome outcome);

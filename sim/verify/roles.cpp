@@ -85,7 +85,7 @@ class Roles {
 
   Role role_of(const ValueReport& report, const Ids& of) const {
     const std::string& name = report.name;
-    if (report.spec != nullptr || report.facts.given) return Role::kClaim;
+    if (report.spec != nullptr || report.claim || report.facts.given) return Role::kClaim;
     // A number that decides or counts is judged by what it leads to, as is what is made of sizes.
     if (report.number) return is_used(of) && report.at_end ? Role::kOnTheWay : Role::kClaim;
     if (report.last && inputs_.expected.contains(name)) return Role::kClaim;
@@ -153,6 +153,8 @@ class Roles {
   // It is what a leaf was, and its gradient: w - lr * w.grad, or w after a write.
   bool is_parameter(std::size_t i) const {
     const ValueReport& report = reports_[i];
+    if (report.claim) return false;
+    if (report.name.ends_with(".grad") && has_terms_by_claim(report)) return true;
     if (report.facts.role == Role::kOnTheWay || !report.in_floats || report.number) return false;
     if (report.spec != nullptr || !flow_.any(flow_.made_of(nodes_[i]), Kind::kBackward)) {
       return false;
@@ -162,6 +164,16 @@ class Roles {
       if (!other.name.ends_with(".grad") || other.type != report.type) return false;
       const std::string leaf = other.name.substr(0, other.name.size() - 5);
       return meet(flow_.held_by(leaf), before);
+    });
+  }
+
+  // A gradient of what the program calls R: whoever owns it has to add its terms.
+  bool has_terms_by_claim(const ValueReport& gradient) const {
+    return std::ranges::any_of(reports_, [&](const ValueReport& other) {
+      return other.claim && other.claim->gradient &&
+             other.claim->subject + ".grad" == gradient.name &&
+             std::ranges::any_of(other.claim->type.types,
+                                 [](const SpmdType& type) { return type.is_p(); });
     });
   }
 
@@ -192,6 +204,9 @@ DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t
 
 DefUse::Ids nodes_of(const DefUse& flow, const ValueReport& report) {
   const std::uint32_t begin = report.where.span.begin;
+  if (report.claim && report.claim->gradient) {
+    return flow.held_by(report.claim->subject + ".grad");
+  }
   Ids held = report.number ? flow.shown_at(begin) : Ids();
   if (held.empty() && !report.name.ends_with(".grad")) {
     held = made_from(flow, flow.held_by(report.name, begin), begin);

@@ -128,6 +128,8 @@ class Listing {
     report.in_floats = !is_integral(value.value.dtype());
     report.type = type_string(value.value);
     report.spec = value.value.spec();
+    report.claim = value.claim;
+    if (value.claim) report.type += "  " + text_of(value.claim->type, *value.claim->mesh);
     if (gradient) {
       const std::string leaf = value.name.substr(0, value.name.size() - 5);
       const auto& passes = inputs_.ranks.front()->notes().passes;
@@ -316,7 +318,7 @@ std::optional<GlobalValue> numbers_of(const Recording& recording, const ValueRep
 std::optional<std::vector<GlobalValue>> held_by_ranks(const VerifyInputs& inputs,
                                                       const ValueReport& report) {
   const auto& ranks = inputs.ranks_in_f64.empty() ? inputs.ranks : inputs.ranks_in_f64;
-  const MeshLayout* mesh = report.spec != nullptr ? report.spec->layout() : inputs.mesh;
+  const MeshLayout* mesh = mesh_of(report, inputs.mesh);
   std::vector<GlobalValue> held;
   for (std::int64_t i = 0; mesh != nullptr && i < mesh->size(); ++i) {
     auto value = numbers_of(*ranks[static_cast<std::size_t>(mesh->rank_at_index(i))], report);

@@ -38,6 +38,7 @@ struct ValueReport {
   /// The sentence behind the outcome: what ranks hold, the reason why it is not compared, or
   /// how it differs. May be empty.
   std::string reason;
+  std::shared_ptr<const SpmdClaim> claim = nullptr;  ///< the program's, of a plain value
   std::optional<Label> label;  ///< of what ranks hold of a plain value, if it is not R
   Comparison comparison;       ///< with the value of one device; none of a value that it has not
   std::string holders;         ///< of the wrong element: "ranks 0,4 at [3, 1]"
@@ -50,6 +51,10 @@ struct ValueReport {
   std::vector<KeptValue> kept;
 };
 
+/// The mesh whose ranks hold the value: its own, or `all`.
+inline const MeshLayout* mesh_of(const ValueReport& value, const MeshLayout* all) {
+  return value.spec != nullptr ? value.spec->layout() : value.claim ? value.claim->mesh : all;
+}
 inline bool is_wrong(const ValueReport& value) { return value.outcome() == Outcome::kWrong; }
 inline bool is_verified(const ValueReport& value) { return value.outcome() == Outcome::kVerified; }
 /// Whether somebody has to look at it: the ranks do not hold what one device has.

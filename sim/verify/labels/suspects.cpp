@@ -321,12 +321,14 @@ class Accuser {
     if (call.own().kind == Kind::kGradient) return of_gradient(form, step);
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
-    // The mesh dim that cuts a dim which the call names explains more than others do.
+    // The mesh dim that cuts a dim which the call names explains more than others do, and one with
+    // terms more than one that cuts.
     std::optional<Cause> cause;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       auto lost = along(call, dim, form);
       if (lost && runs_along(call, dim)) return lost;
-      if (!cause) cause = std::move(lost);
+      const bool cuts = cause && cause->id == causes::kOnPieces;
+      if (!cause || (cuts && lost && lost->id != causes::kOnPieces)) cause = std::move(lost);
     }
     if (cause) return cause;
     const bool by_rank = std::ranges::any_of(

@@ -1,0 +1,290 @@
+// Another seed says what is equal by chance. R and I are told apart by the gradient that came: its
+// terms are of R, the same on all ranks of I.
+#include "sim/edit/type_inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text_of_list.h"
+#include "sim/language/run/call_names.h"
+#include "sim/language/run/def_use.h"
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/language/syntax/parser.h"
+#include "sim/types/claim.h"
+
+namespace shardlab {
+
+namespace {
+
+/// Of replicas to which no gradient comes.
+constexpr const char* kEither = "R or I";
+
+/// A statement that gives names values, and the place of a line below it.
+struct NamedAt {
+  std::vector<std::string> names;
+  std::string def;  ///< "function.": around it
+  std::int64_t line = 0;
+  std::size_t below = 0;  ///< offset of the line below
+  std::string indentation;
+  bool boundary = false;  ///< an input, a parameter, a result of a def or of a move
+};
+
+bool is_boundary(const ast::Expression& value, const std::set<std::string>& defs) {
+  return ast::any_part(value, [&](const ast::Expression& part) {
+    const auto* call = std::get_if<ast::Call>(&part.node);
+    if (call == nullptr) return false;
+    const std::string name(last_name(*call->function));
+    const bool move = own_collective(*call) != OwnCollective::kNone;
+    return move || name == "to_local" || name == "requires_grad_" || defs.contains(name) ||
+           name == "convert" || name == "reinterpret" || name == "shard";
+  });
+}
+
+class Statements {
+ public:
+  explicit Statements(const ast::Program& program)
+      : text_(program.source->text()), program_(program) {
+    walk(program.body, "");
+  }
+  std::vector<NamedAt> all() && { return std::move(all_); }
+
+ private:
+  void walk(const ast::Block& block, const std::string& def) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* assign = std::get_if<ast::Assign>(&statement.node))
+        note(statement, *assign, def);
+      std::string inner = def;
+      if (const auto* made = std::get_if<ast::Def>(&statement.node)) {
+        defs_.insert(made->function->name);
+        inner = made->function->path + ".";
+      }
+      if (std::holds_alternative<ast::Class>(statement.node)) continue;
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {},
+          [&](const ast::Block& part) { walk(part, inner); });
+    }
+  }
+
+  void note(const ast::Statement& statement, const ast::Assign& assign, const std::string& def) {
+    NamedAt at;
+    for (const auto& target : assign.targets) ast::collect_targets(*target, at.names);
+    const std::size_t newline = text_.find('\n', statement.span.end);
+    const std::size_t begin = text_.rfind('\n', statement.span.begin) + 1;
+    const std::size_t first = text_.find_first_not_of(' ', begin);
+    const bool own_line = first == statement.span.begin && newline != text_.npos;
+    if (at.names.empty() || !own_line) return;
+    at.def = def;
+    at.line = program_.source->place(statement.span.begin).line;
+    at.below = newline + 1;
+    at.indentation = text_.substr(begin, first - begin);
+    at.boundary = is_boundary(*assign.value, defs_);
+    all_.push_back(std::move(at));
+  }
+
+  const std::string& text_;
+  const ast::Program& program_;
+  std::set<std::string> defs_;
+  std::vector<NamedAt> all_;
+};
+
+// The text with lines below some statements, and the statement of each line that is new.
+template <typename LinesOf>
+std::pair<std::string, std::map<std::int64_t, std::size_t>> with_lines(
+    const std::string& text, const std::vector<NamedAt>& statements, const LinesOf& lines_of) {
+  std::vector<std::size_t> order(statements.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return statements[i].below; });
+  std::string out;
+  std::map<std::int64_t, std::size_t> made;
+  std::size_t at = 0;
+  for (const std::size_t i : order) {
+    out += text.substr(at, statements[i].below - at);
+    at = statements[i].below;
+    for (const std::string& line : lines_of(i)) {
+      made[std::ranges::count(out, '\n') + 1] = i;
+      out += statements[i].indentation + line + "\n";
+    }
+  }
+  return {out + text.substr(at), std::move(made)};
+}
+
+/// Labels that the judge found for one name after one statement, pass by pass.
+struct Findings {
+  std::string held;
+  std::vector<std::optional<Label>> values, gradients;
+};
+
+class Inference {
+ public:
+  Inference(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options)
+      : scenario_(scenario),
+        registry_(registry),
+        options_(options),
+        statements_(Statements(*scenario.program).all()) {}
+
+  InferredTypes run() {
+    look(scenario_.seed);
+    if (inferred_.failure.empty()) look(scenario_.seed + 1);
+    for (std::size_t i = 0; i < statements_.size(); ++i) {
+      for (const std::string& name : statements_[i].names) add(i, name);
+    }
+    decide_without_gradient();
+    annotate();
+    return std::move(inferred_);
+  }
+
+ private:
+  void look(std::uint64_t seed) {
+    const SourceText& source = *scenario_.program->source;
+    const auto [text, made] = with_lines(source.text(), statements_, [&](std::size_t i) {
+      std::vector<std::string> lines;
+      for (const std::string& name : statements_[i].names) {
+        lines.push_back(fmt::format("spmd.assert_type({}, spmd.V)", name));
+      }
+      return lines;
+    });
+    Scenario claimed = scenario_;
+    claimed.seed = seed;
+    claimed.program = std::make_shared<const ast::Program>(
+        parse_program(std::make_shared<const SourceText>(source.file(), text)));
+    ScenarioResult result = run_scenario(claimed, registry_, options_);
+    inferred_.mesh = result.run.layout;
+    if (result.run.error) inferred_.failure = result.run.error->summary();
+    for (const ValueReport& report : result.judgement.values) {
+      const auto statement = report.claim ? made.find(report.line) : made.end();
+      if (statement == made.end()) continue;
+      Findings& found = found_[{statement->second, report.claim->subject}];
+      if (found.held.empty()) found.held = report.type.substr(0, report.type.find("  "));
+      (report.claim->gradient ? found.gradients : found.values).push_back(report.label);
+    }
+  }
+
+  // The one placement along a mesh dim on all passes; none where they differ, or are no label.
+  static std::optional<Placement> agreed(const std::vector<std::optional<Label>>& labels,
+                                         std::size_t dim) {
+    std::optional<Placement> all;
+    for (const auto& label : labels) {
+      if (!label || (all && *all != label->placements[dim])) return std::nullopt;
+      all = label->placements[dim];
+    }
+    return all;
+  }
+
+  void add(std::size_t statement, const std::string& name) {
+    const auto found = found_.find({statement, name});
+    if (found == found_.end()) return;
+    const Findings& findings = found->second;
+    InferredType value;
+    value.name = statements_[statement].def + name;
+    value.line = statements_[statement].line;
+    value.held = findings.held;
+    for (std::size_t dim = 0; dim < inferred_.mesh->ndim(); ++dim) {
+      value.types.push_back(inferred_.mesh->size(dim) == 1 ? ""
+                                                           : type_of(findings, dim, value.why));
+    }
+    places_.emplace(std::pair(statement, name), inferred_.values.size());
+    inferred_.values.push_back(std::move(value));
+  }
+
+  std::string type_of(const Findings& findings, std::size_t dim, std::string& why) const {
+    const std::string& mesh_dim = inferred_.mesh->names()[dim];
+    const auto say = [&](const std::string& text) { why += (why.empty() ? "" : "; ") + text; };
+    const bool none = std::ranges::none_of(findings.values, &std::optional<Label>::has_value);
+    if (none) {
+      say(fmt::format("along {} ranks hold no piece, term or replica of one device's", mesh_dim));
+      return "V";
+    }
+    const auto placement = agreed(findings.values, dim);
+    if (!placement) {
+      say(fmt::format("along {} passes or seeds differ", mesh_dim));
+      return "?";
+    }
+    if (!placement->is_replicate()) return to_string(SpmdType{*placement});
+    if (findings.gradients.empty()) return kEither;
+    const auto gradient = agreed(findings.gradients, dim);
+    if (!gradient || gradient->is_shard()) {
+      say(fmt::format("along {} the gradient is neither a term nor the same", mesh_dim));
+      return "?";
+    }
+    say(fmt::format("the gradient is {} along {}", gradient->is_partial() ? "a term" : "the same",
+                    mesh_dim));
+    return gradient->is_partial() ? "R" : "I";
+  }
+
+  // Without a gradient it is what it is used with: I where the first value made of it is.
+  void decide_without_gradient() {
+    const DefUse flow(*scenario_.program);
+    for (InferredType& value : inferred_.values) {
+      for (std::size_t dim = 0; dim < value.types.size(); ++dim) {
+        if (value.types[dim] != kEither) continue;
+        const auto made = flow.makes(flow.held_by(value.name));
+        const auto user = std::ranges::find_if(inferred_.values, [&](const InferredType& other) {
+          return other.line > value.line && other.types[dim] != kEither &&
+                 std::ranges::any_of(flow.held_by(other.name), [&](DefUse::Id id) {
+                   return std::ranges::binary_search(made, id);
+                 });
+        });
+        value.types[dim] = user != inferred_.values.end() && user->types[dim] == "I" ? "I" : "R";
+      }
+    }
+  }
+
+  // "spmd.assert_type(x, {"dp": spmd.S(0), "tp": spmd.R})"; empty where a type is open.
+  std::string assertion(std::size_t statement, const std::string& name) const {
+    const auto place = places_.find({statement, name});
+    if (place == places_.end()) return {};
+    const InferredType& value = inferred_.values[place->second];
+    std::string types;
+    std::map<std::string, std::vector<std::string>> cuts;
+    for (std::size_t dim = 0; dim < value.types.size(); ++dim) {
+      if (value.types[dim] == "?") return {};
+      if (value.types[dim].empty()) continue;
+      if (value.types[dim][0] == 'S')
+        cuts[value.types[dim]].push_back(inferred_.mesh->names()[dim]);
+      types += fmt::format("{}\"{}\": spmd.{}", types.empty() ? "" : ", ",
+                           inferred_.mesh->names()[dim], value.types[dim]);
+    }
+    const bool twice =
+        std::ranges::any_of(cuts, [](const auto& cut) { return cut.second.size() > 1; });
+    return twice || types.empty() ? "" : fmt::format("spmd.assert_type({}, {{{}}})", name, types);
+  }
+
+  void annotate() {
+    const std::string& text = scenario_.program->source->text();
+    std::string annotated = with_lines(text, statements_, [&](std::size_t i) {
+                              std::vector<std::string> lines;
+                              const NamedAt& at = statements_[i];
+                              if (!at.boundary) return lines;
+                              for (const std::string& name : at.names) {
+                                const std::string line = assertion(i, name);
+                                const std::string known = fmt::format("assert_type({},", name);
+                                const bool there = text.find(known) != text.npos;
+                                if (!line.empty() && !there) lines.push_back(line);
+                              }
+                              return lines;
+                            }).first;
+    constexpr const char* kImport = "import spmd_types as spmd\n";
+    if (annotated.find(kImport) == annotated.npos) annotated = kImport + annotated;
+    inferred_.annotated = std::move(annotated);
+  }
+
+  const Scenario& scenario_;
+  const OpRegistry& registry_;
+  const ScenarioOptions& options_;
+  const std::vector<NamedAt> statements_;
+  std::map<std::pair<std::size_t, std::string>, Findings> found_;
+  std::map<std::pair<std::size_t, std::string>, std::size_t> places_;
+  InferredTypes inferred_;
+};
+
+}  // namespace
+
+InferredTypes infer_types(const Scenario& scenario, const OpRegistry& registry,
+                          const ScenarioOptions& options) {
+  return Inference(scenario, registry, options).run();
+}
+
+}  // namespace shardlab

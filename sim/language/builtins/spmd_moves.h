@@ -1,0 +1,38 @@
+// spmd_moves.h - moves of plain tensors along one mesh dim, from one type to another, with the
+// gradient that the two types tell. Private to the builtins.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/process_group.h"
+#include "mesh/dtensor.h"
+#include "sim/types/spmd_type.h"
+
+namespace shardlab {
+
+struct SpmdMove {
+  std::string name;                   ///< of the function, for messages
+  ProcessGroup* group = nullptr;      ///< null on one device, which has all pieces in one tensor
+  std::int64_t ranks = 1, place = 0;  ///< of the group and of this rank, as the program sees them
+  SpmdType from, to;
+  bool keeps_bytes = false;  ///< reinterpret: the meaning changes with the type
+  /// Lengths of the ranks' pieces along the dim that is put together or cut; of an all_to_all along
+  /// the dim that it cuts, and `received` along the other. Empty: equal ones are put together, and
+  /// those of Shard are cut.
+  Dims lengths, received;
+  /// Types of the elements on their way and of the result, then those of the gradient.
+  std::optional<DType> carried, given, carries_back;
+};
+
+/// Whether there is a move between two types that are unlike, and whether only an expert's call
+/// makes it.
+enum class MoveKind : std::uint8_t { kNone, kUsual, kExpert };
+MoveKind kind_of_move(const SpmdType& from, const SpmdType& to);
+
+/// x as `move` gives it; every rank of the group calls this. Its gradient makes the move from the
+/// type of the result's gradient to that of the operand's: P where that is R, R where that is P.
+///   fails  Value: lengths that do not fit x; a gradient whose sum would be of 16 bits unasked
+DTensor moved_as(const DTensor& x, const SpmdMove& move);
+
+}  // namespace shardlab

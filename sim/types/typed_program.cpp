@@ -1,0 +1,329 @@
+// Types are kept by handle, without keeping the handle's memory. The types of a call along one mesh
+// dim follow from those along the same one alone.
+#include "sim/types/typed_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/grad_mode.h"
+#include "base/fix.h"
+#include "base/rank_context.h"
+#include "base/text_of_list.h"
+#include "comm/process_group.h"
+#include "schema/op_row.h"
+#include "sim/types/einsum_type.h"
+#include "sim/types/strict_op.h"
+
+namespace shardlab {
+
+// The tensors that a call reads, with what is known of them; lists flattened.
+struct ReadTensor {
+  DTensor tensor;
+  const TensorType* type;  ///< null: unknown
+  std::string_view name;
+};
+
+struct TypesOfCall {
+  std::string_view name;
+  std::vector<std::vector<TypeAnswer>> answers;  ///< by mesh dim, of the results
+  std::vector<ReadTensor> read;
+
+  // "self S(0), other I".
+  std::string operands(std::size_t mesh_dim) const {
+    std::vector<std::string> texts;
+    for (const ReadTensor& one : read) {
+      texts.push_back(
+          fmt::format("{} {}", one.name,
+                      one.type == nullptr ? "no type" : to_string(one.type->types[mesh_dim])));
+    }
+    return text_of_list(texts, ", ");
+  }
+};
+
+namespace {
+
+void add_read(const Argument& argument, std::string_view name, const TypedProgram& program,
+              std::vector<ReadTensor>& tensors, bool& number) {
+  if (argument.is_list()) {
+    for (const Argument& element : argument.list()) {
+      add_read(element, name, program, tensors, number);
+    }
+  } else if (argument.is_tensor() && argument.tensor().defined()) {
+    tensors.push_back({argument.tensor(), program.type_of(argument.tensor()), name});
+  } else if (argument.is_scalar() && (name == "other" || name == "self")) {
+    number = true;
+  }
+}
+
+// A tensor without dims that nothing is known of was made of a number.
+bool is_number(const ReadTensor& read) { return read.type == nullptr && read.tensor.ndim() == 0; }
+
+[[noreturn]] void refuse(std::string_view call, std::string_view mesh_dim, std::string operands,
+                         const TypeAnswer& answer) {
+  Error error(ErrorKind::kValue, fmt::format("{}: {}", call, answer.rule));
+  error.with("types", fmt::format("along {}: {}", mesh_dim, operands));
+  if (!answer.help.empty()) error.with("fix", answer.help);
+  throw error;
+}
+
+void add_tensors(const Argument& result, std::vector<DTensor>& tensors) {
+  if (result.is_list()) {
+    for (const Argument& element : result.list()) add_tensors(element, tensors);
+  } else if (result.is_tensor() && result.tensor().defined()) {
+    tensors.push_back(result.tensor());
+  }
+}
+
+TypeAnswer unsaid_dim() {
+  return {std::nullopt, "an operand varies, and nothing says which dim it is a piece of",
+          "say it by assert_type: S(d), or a PartitionSpec"};
+}
+
+std::string_view plain_name(const OpRow& row) {
+  const std::string_view name = row.op.base;
+  const std::size_t colons = name.rfind("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+// The text of an einsum, which is its rule. Empty for other ops, and where the result is not said.
+std::optional<EinsumText> einsum_of(const OpEvent& event) {
+  if (plain_name(*event.row) != "einsum" || !(*event.args)[0].is_string()) return std::nullopt;
+  const std::string& text = (*event.args)[0].string();
+  if (text.find("->") == std::string::npos) return std::nullopt;
+  return parse_einsum(text);
+}
+
+}  // namespace
+
+TypedProgram* typed_program() {
+  RankContext* rank = current_rank_or_null();
+  return rank == nullptr ? nullptr : dynamic_cast<TypedProgram*>(rank->calls);
+}
+
+const TensorType* TypedProgram::type_of(const DTensor& x) const {
+  if (!x.defined()) return nullptr;
+  const auto found = known_.find(x.impl());
+  return found == known_.end() || !found->second.watch.alive() ? nullptr : &found->second.type;
+}
+
+void TypedProgram::forget_dead() {
+  if (known_.size() < swept_) return;
+  std::erase_if(known_, [](const auto& entry) { return !entry.second.watch.alive(); });
+  swept_ = std::max<std::size_t>(64, 2 * known_.size());
+}
+
+void TypedProgram::has(const DTensor& x, const TensorType& type) {
+  if (x.distributed()) return;
+  forget_dead();
+  known_.erase(x.impl());
+  known_.emplace(x.impl(), Known{DTensorWatch(x), type});
+}
+
+void TypedProgram::claim(const DTensor& x, const TensorType& type) {
+  if (unchecked_ > 0) return has(x, type);
+  const TensorType* known = type_of(x);
+  for (std::size_t dim = 0; known != nullptr && dim < layout_->ndim(); ++dim) {
+    const SpmdType &is = known->types[dim], &said = type.types[dim];
+    const bool same = mode_ == TypeMode::kStrict && is.is_s() && said.is_s()
+                          ? is == said
+                          : without_dim(is) == without_dim(said);
+    if (same || layout_->size(dim) == 1) continue;
+    refuse("assert_type", layout_->names()[dim], "tensor " + to_string(is),
+           {std::nullopt, fmt::format("the tensor is {}, not {}", to_string(is), to_string(said)),
+            "a move changes the type; mutate_type says that the calls before it are not what they "
+            "seem"});
+  }
+  has(x, type);
+}
+
+SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const {
+  const TensorType* known = type_of(x);
+  const SpmdType own = known == nullptr ? move.src : known->types[mesh_dim];
+  const TypeAnswer answer = type_of_move(move, own, mode_);
+  if (!answer.type) {
+    refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
+  }
+  return *answer.type;
+}
+
+std::vector<TypeAnswer> TypedProgram::answers_of(const OpEvent& event, const TypesOfCall& call,
+                                                 std::size_t mesh_dim, bool number) const {
+  std::vector<TypedOperand> operands;
+  std::vector<SpmdType> all;
+  bool cut = false, unsaid = false;
+  for (const ReadTensor& one : call.read) {
+    all.push_back(one.type == nullptr ? SpmdType::replicated() : one.type->types[mesh_dim]);
+    cut |= all.back().is_s();
+    unsaid |= all.back() == SpmdType::varying();
+    if (one.type == nullptr) continue;
+    operands.push_back({all.back(), requires_grad(one.tensor) && grad_enabled()});
+  }
+  TypeAnswer answer = type_of_op(call.name, operands, number);
+  if (!answer.type || mode_ == TypeMode::kLocal || layout_->size(mesh_dim) == 1) return {answer};
+  if (unsaid) return {unsaid_dim()};
+  if (!cut) return {answer};
+  if (const auto text = einsum_of(event)) {
+    std::vector<std::size_t> ndims;
+    LinearIn each;
+    for (const ReadTensor& one : call.read) {
+      each.push_back({ndims.size()});
+      ndims.push_back(one.tensor.ndim());
+    }
+    return {type_of_einsum(without_ellipsis(*text, ndims), each, all)};
+  }
+  return types_of_pieces(*event.row, *event.args, all, layout_->size(mesh_dim));
+}
+
+Results TypedProgram::checked(const OpEvent& event) {
+  const OpRow& row = *event.row;
+  std::vector<ReadTensor> read;
+  bool number = false;
+  for (std::size_t i = 0; i < event.args->size(); ++i) {
+    const SchemaArgument& argument = row.op.arguments[i];
+    if (!argument.is_out) add_read((*event.args)[i], argument.name, *this, read, number);
+  }
+  bool typed = false, unknown = false;
+  for (const ReadTensor& one : read) {
+    typed |= one.type != nullptr;
+    unknown |= one.type == nullptr && !is_number(one);
+    number |= is_number(one);
+  }
+  if (!typed) return next().perform(event);
+  std::string_view name = subscript_ ? "getitem" : plain_name(row);
+  if (is_number(read[0]) && name.starts_with("div")) name = "reciprocal";
+  if (unknown) {
+    refuse(name, layout_->names()[0], TypesOfCall{name, {}, read}.operands(0),
+           {std::nullopt, "an operand has no type", "say it by assert_type where it is made"});
+  }
+  TypesOfCall call{name, {}, std::move(read)};
+  for (std::size_t dim = 0; dim < layout_->ndim(); ++dim) {
+    call.answers.push_back(answers_of(event, call, dim, number));
+    for (const TypeAnswer& answer : call.answers.back()) {
+      if (!answer.type) refuse(name, layout_->names()[dim], call.operands(dim), answer);
+    }
+  }
+  return with_types(event, call);
+}
+
+Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) {
+  const OpRow& row = *event.row;
+  for (std::size_t i = 0; i < event.args->size(); ++i) {
+    const Argument& target = (*event.args)[i];
+    if (!row.op.arguments[i].alias.write || !target.is_tensor()) continue;
+    const TensorType* type = type_of(target.tensor());
+    const bool kept = target.tensor().defined() && requires_grad(target.tensor());
+    for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
+      const auto refusal = refused_write(type->types[dim], kept, *call.answers[dim][0].type);
+      if (refusal) refuse(call.name, layout_->names()[dim], call.operands(dim), *refusal);
+    }
+  }
+  Results results = next().perform(event);
+  std::vector<DTensor> made;
+  for (const Argument& result : results) add_tensors(result, made);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    TensorType type{{}, ShardOrder(layout_->ndim(), -1)};
+    for (std::size_t dim = 0; dim < layout_->ndim(); ++dim) {
+      const std::vector<TypeAnswer>& answers = call.answers[dim];
+      type.types.push_back(*answers[std::min(i, answers.size() - 1)].type);
+      if (!type.types[dim].is_s()) continue;
+      type.order[dim] = 0;
+      for (const ReadTensor& one : call.read) {
+        if (one.type != nullptr && one.type->types[dim].is_s()) {
+          type.order[dim] = one.type->order[dim];
+        }
+      }
+    }
+    has(made[i], type);
+  }
+  return results;
+}
+
+std::optional<std::size_t> TypedProgram::mesh_dim_of(const ProcessGroup& group) const {
+  const auto own = layout_->coordinate_of(current_rank().rank);
+  for (std::size_t dim = 0; own && dim < layout_->ndim(); ++dim) {
+    if (std::ranges::equal(layout_->group_ranks(dim, *own), group.ranks())) return dim;
+  }
+  return std::nullopt;
+}
+
+TensorType TypedProgram::collected(CollectiveKind kind, std::size_t mesh_dim, const DTensor& from,
+                                   const DTensor& into) const {
+  const TensorType* input = type_of(from);
+  const TensorType* given = type_of(into);
+  TensorType type = given != nullptr ? *given : *input;
+  if (given == nullptr) {
+    type.types[mesh_dim] =
+        kind == CollectiveKind::kAllGather ? SpmdType::replicated() : SpmdType::varying();
+    type.order[mesh_dim] = -1;
+  }
+  const SpmdType own = input == nullptr ? SpmdType::varying() : input->types[mesh_dim];
+  const TypeAnswer answer = type_of_collective(kind, own, type.types[mesh_dim]);
+  if (!answer.type) {
+    refuse(to_string(kind), layout_->names()[mesh_dim], "the input " + to_string(own), answer);
+  }
+  type.types[mesh_dim] = *answer.type;
+  return type;
+}
+
+Results TypedProgram::checked(const CollectiveEvent& event) {
+  const auto dim = mesh_dim_of(*event.group);
+  if (!dim || type_of(event.x) == nullptr) return next().perform(event);
+  const TensorType type = collected(event.kind, *dim, event.x, {});
+  Results results = next().perform(event);
+  if (!results.empty() && results[0].is_tensor()) has(results[0].tensor(), type);
+  return results;
+}
+
+Results TypedProgram::checked(const CollectIntoEvent& event) {
+  const auto dim = mesh_dim_of(*event.group);
+  const bool typed = !event.inputs->empty() && type_of(event.inputs->front()) != nullptr;
+  if (!dim || !typed) return next().perform(event);
+  std::vector<TensorType> types;
+  for (const DTensor& into : *event.outputs) {
+    types.push_back(collected(event.kind, *dim, event.inputs->front(), into));
+  }
+  Results results = next().perform(event);
+  for (std::size_t i = 0; i < types.size(); ++i) has((*event.outputs)[i], types[i]);
+  return results;
+}
+
+Results TypedProgram::checked(const BackwardEvent& event) {
+  const TensorType* type = type_of(event.loss);
+  const bool begins = type != nullptr && !event.seed.defined();
+  for (std::size_t dim = 0; begins && dim < layout_->ndim(); ++dim) {
+    const auto refusal = refused_loss(type->types[dim]);
+    if (!refusal || layout_->size(dim) == 1) continue;
+    refuse("backward", layout_->names()[dim], "loss " + to_string(type->types[dim]), *refusal);
+  }
+  Results results = next().perform(event);
+  std::vector<std::pair<DTensor, TensorType>> gradients;
+  for (const auto& [impl, known] : known_) {
+    if (!known.watch.alive()) continue;
+    const DTensor gradient = DTensor(Ref<DTensorImpl>(known.watch.impl())).grad();
+    if (!gradient.defined() || type_of(gradient) != nullptr) continue;
+    gradients.emplace_back(gradient, known.type);
+    for (SpmdType& along : gradients.back().second.types) along = gradient_type(along);
+  }
+  for (const auto& [gradient, of] : gradients) has(gradient, of);
+  return results;
+}
+
+Results TypedProgram::perform(const ProgramEvent& event) {
+  if (unchecked_ > 0 || known_.empty()) return next().perform(event);
+  if (const auto* op = std::get_if<OpEvent>(&event)) return checked(*op);
+  if (const auto* call = std::get_if<CollectiveEvent>(&event)) return checked(*call);
+  if (const auto* call = std::get_if<CollectIntoEvent>(&event)) return checked(*call);
+  if (const auto* loss = std::get_if<BackwardEvent>(&event)) return checked(*loss);
+  const auto* detached = std::get_if<DetachEvent>(&event);
+  const TensorType* type = detached == nullptr ? nullptr : type_of(detached->x);
+  for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
+    if (mode_ == TypeMode::kLocal || type->types[dim] != SpmdType::varying()) continue;
+    refuse("detach", layout_->names()[dim], "self V", unsaid_dim());
+  }
+  Results results = next().perform(event);
+  if (type != nullptr && !results.empty()) has(results[0].tensor(), TensorType(*type));
+  return results;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,102 @@
+// typed_program.h - a program whose plain tensors have types: each of its calls is checked before
+// it computes. A wrapper of the rank's calls (autograd/program.h).
+#pragma once
+
+#include <unordered_map>
+
+#include "autograd/program.h"
+#include "sim/types/rules.h"
+
+namespace shardlab {
+
+struct TypesOfCall;
+
+/// Tensors get types by has() and by the calls that make them; tensors without a type, and
+/// distributed ones, are not checked until they meet those that have one. For one rank.
+class TypedProgram final : public ForwardingProgram {
+ public:
+  /// `layout` is that of the types of all tensors.
+  TypedProgram(ProgramCalls& next, TypeMode mode, const MeshLayout* layout)
+      : ForwardingProgram(next), mode_(mode), layout_(layout) {}
+
+  ///   fails  Value: types that do not fit; the message names operands, types, rule and what helps
+  Results perform(const ProgramEvent& event) override;
+
+  /// The program says it of the tensor. Fails with Value if its type is known to be another.
+  void claim(const DTensor& x, const TensorType& type);
+  /// The same, and whatever it was before does not matter.
+  void has(const DTensor& x, const TensorType& type);
+  /// Null: nothing is known.
+  const TensorType* type_of(const DTensor& x) const;
+  /// Fails with Value where the move does not fit; gives the result's type along `mesh_dim`.
+  SpmdType moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const;
+
+ private:
+  friend class UncheckedScope;
+  friend class SubscriptScope;
+  struct Known {
+    DTensorWatch watch;
+    TensorType type;
+  };
+
+  Results checked(const OpEvent& event);
+  Results checked(const CollectiveEvent& event);
+  Results checked(const CollectIntoEvent& event);
+  /// Gradients of leaves get their types.
+  Results checked(const BackwardEvent& event);
+  std::vector<TypeAnswer> answers_of(const OpEvent& event, const TypesOfCall& call,
+                                     std::size_t mesh_dim, bool number) const;
+  /// Runs the call and gives its results their types.
+  Results with_types(const OpEvent& event, const TypesOfCall& call);
+  /// Of `into`, which is undefined where a new tensor is made.
+  TensorType collected(CollectiveKind kind, std::size_t mesh_dim, const DTensor& from,
+                       const DTensor& into) const;
+  /// Empty if the group's ranks are not those along one mesh dim.
+  std::optional<std::size_t> mesh_dim_of(const ProcessGroup& group) const;
+  void forget_dead();
+
+  TypeMode mode_;
+  const MeshLayout* layout_;
+  std::unordered_map<const DTensorImpl*, Known> known_;
+  std::size_t swept_ = 64;  ///< number of entries at which dead ones are looked for
+  int unchecked_ = 0;
+  bool subscript_ = false;
+};
+
+/// The running rank's, or null if its program has no types.
+TypedProgram* typed_program();
+
+/// While one lives, the running rank's calls give no types and are not checked: parts of a move,
+/// no_typecheck.
+class UncheckedScope {
+ public:
+  UncheckedScope() : typed_(typed_program()) {
+    if (typed_ != nullptr) ++typed_->unchecked_;
+  }
+  ~UncheckedScope() {
+    if (typed_ != nullptr) --typed_->unchecked_;
+  }
+  UncheckedScope(const UncheckedScope&) = delete;
+  UncheckedScope& operator=(const UncheckedScope&) = delete;
+
+ private:
+  TypedProgram* typed_;
+};
+
+/// While one lives, calls are parts of a subscript, which is an op of its own for the rules.
+class SubscriptScope {
+ public:
+  SubscriptScope() : typed_(typed_program()) {
+    if (typed_ != nullptr) typed_->subscript_ = true;
+  }
+  ~SubscriptScope() {
+    if (typed_ != nullptr) typed_->subscript_ = false;
+  }
+  SubscriptScope(const SubscriptScope&) = delete;
+  SubscriptScope& operator=(const SubscriptScope&) = delete;
+
+ private:
+  TypedProgram* typed_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""`run --types`: calls are refused as spmd_types refuses them (V-41), before they compute.
+
+    type_check_test.py PROGRAM SCENARIO
+
+SCENARIO is a right program with types; each case is one edit of it. The answers are those of
+spmd_types 0.3.1 for the same calls.
+"""
+
+import pathlib
+import sys
+import unittest
+
+from program import Program
+
+RIGHT = pathlib.Path(sys.argv[2]).read_text(encoding="utf-8")
+ENTRY = 'spmd.convert(h, "tp", src=spmd.I, dst=spmd.R)'
+# name, text, its replacement, mode, words of the refusal (none: it is accepted).
+CASES = [
+    ("right", "", "", "strict", []),
+    ("right, but V is no loss", "", "", "local", ["loss V", "reinterpret(src=V, dst=P)"]),
+    ("entry left out", ENTRY, "h", "strict", ["matmul", "along tp", "I", "convert(src=I, dst=R)"]),
+    ("entry left out", ENTRY, "h", "local", ["matmul", "along tp", "I", "convert(src=I, dst=R)"]),
+    ("terms through relu", "wide @ down", "torch.relu(wide @ down)", "strict",
+     ["relu", "along tp", "self P", "all_reduce"]),
+    ("summed twice", " + bias", "\ny = spmd.all_reduce(y, 'tp', src=spmd.P, dst=spmd.I) + bias",
+     "strict", ["all_reduce", "told that the tensor is P", "I"]),
+    ("other dim claimed", 'assert_type(h, {"dp": spmd.S(0)', 'assert_type(h, {"dp": spmd.S(1)',
+     "strict", ["assert_type", "S(0)", "S(1)"]),
+    ("mean of a cut dim", ".sum()", ".mean()", "strict", ["mean", "along dp"]),
+    ("no type", "x * scale", "x * scale * torch.ones_like(bias0.to_local())", "strict",
+     ["no type", "assert_type"]),
+]
+
+
+class TypeChecks(Program):
+    def test_refused_as_the_package_does(self):
+        for name, text, replacement, mode, words in CASES:
+            with self.subTest(name=name, mode=mode):
+                self.assertIn(text, RIGHT)
+                program = RIGHT.replace(text, replacement, 1) if text else RIGHT
+                code, output, errors = self.shardlab("run", "--types", mode, text=program)
+                if not words:
+                    self.assertEqual((code, errors), (0, ""), output)
+                for word in words:
+                    self.assertIn(word, output + errors)
+                self.assertEqual(code == 0, not words, output + errors)
+
+    def test_off_checks_nothing(self):
+        program = RIGHT.replace("wide @ down", "torch.relu(wide @ down)", 1)
+        for options in [("--types", "off"), ()]:
+            _, output, errors = self.shardlab("run", *options, text=program)
+            self.assertNotIn("self P", output + errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,154 @@
+// Programs with spmd_types on two and three ranks. The numbers are worked out by hand from what the
+// ranks hold; tests/program/spmd_moves_test.py has every move against its definition.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "dispatch/all_ops.h"
+#include "sim/edit/type_inference.h"
+#include "sim/language/syntax/parser.h"
+#include "tests/unit/language/program_runner.h"
+
+namespace shardlab::test {
+namespace {
+
+// ByRank that the ranks print of y and of the gradient of x, which is its rank + 1 or [1, 2].
+std::vector<std::vector<std::string>> moved(const std::string& x, const std::string& move,
+                                            const std::string& weight) {
+  const ProgramOutcome outcome =
+      run(fmt::format("import spmd_types as spmd\nx = (torch.{}).requires_grad_()\ny = spmd.{}\n"
+                      "(y * (torch.{})).sum().backward()\nprint(y.tolist(), x.grad.tolist())\n",
+                      x, move, weight),
+          "tp = 2");
+  REQUIRE(outcome.error == "");
+  return outcome.lines;
+}
+
+using ByRank = std::vector<std::vector<std::string>>;
+
+ScenarioResult judged_types(const std::string& code, const std::string& mesh = "tp = 2") {
+  return run_scenario(
+      scenario_of(fmt::format("[mesh]\n{}\n[inputs]\nx0 = \"f64[4, 6]\"\nw0 = \"f64[6, 6@tp]\"\n"
+                              "[program]\ncode = \"\"\"\nx = x0.to_local()\n"
+                              "w = w0.to_local().detach().requires_grad_()\n{}\"\"\"\n",
+                              mesh, code)),
+      all_ops(), {});
+}
+
+// "assert_type(x): cause.other-label", or "right".
+std::string wrong_claim(const ScenarioResult& result) {
+  for (const ValueReport& value : result.judgement.values) {
+    if (is_wrong(value)) return fmt::format("{}: {}", value.name, value.comparison.what);
+  }
+  return result.met() ? "right" : "failed";
+}
+
+void check_says(const std::string& code, std::string_view part) {
+  const std::string said = wrong_claim(judged_types(code));
+  CHECK_MESSAGE(said.find(part) != said.npos, said);
+}
+
+}  // namespace
+
+TEST_CASE("V-38 a move has the gradient that its types tell") {
+  const std::string row = "tensor([rank + 1., 2.])", weight = "tensor([1., 10.]) * (rank + 1)";
+  CHECK(moved(row, "all_reduce(x, 'tp', dst=spmd.R)", weight) ==
+        ByRank{{"[3.0, 4.0] [3.0, 30.0]"}, {"[3.0, 4.0] [3.0, 30.0]"}});
+  CHECK(moved(row, "all_reduce(x, 'tp', dst=spmd.I)", weight) ==
+        ByRank{{"[3.0, 4.0] [1.0, 10.0]"}, {"[3.0, 4.0] [2.0, 20.0]"}});
+  CHECK(moved(row, "convert(x, 'tp', src=spmd.I, dst=spmd.R)", weight) ==
+        ByRank{{"[1.0, 2.0] [3.0, 30.0]"}, {"[2.0, 2.0] [3.0, 30.0]"}});
+  CHECK(moved(row, "convert(x, 'tp', src=spmd.R, dst=spmd.P)", weight) ==
+        ByRank{{"[1.0, 2.0] [1.0, 10.0]"}, {"[0.0, 0.0] [0.0, 0.0]"}});
+  CHECK(moved(row, "convert(x, 'tp', src=spmd.R, dst=spmd.S(0))", "tensor([5.]) * (rank + 1)") ==
+        ByRank{{"[1.0] [5.0, 0.0]"}, {"[2.0] [0.0, 10.0]"}});
+  CHECK(moved(row, "convert(x, 'tp', src=spmd.I, dst=spmd.S(0))", "tensor([5.]) * (rank + 1)") ==
+        ByRank{{"[1.0] [5.0, 10.0]"}, {"[2.0] [5.0, 10.0]"}});
+  CHECK(moved(row, "reinterpret(x, 'tp', src=spmd.V, dst=spmd.P)", weight) ==
+        ByRank{{"[1.0, 2.0] [1.0, 10.0]"}, {"[2.0, 2.0] [2.0, 20.0]"}});
+}
+
+TEST_CASE("V-38 pieces of a move are uneven and empty, and V is a new dim") {
+  const std::string gather = "all_gather(x, 'tp', src=spmd.S(0), dst=spmd.{}, split_sizes=[0, 3])";
+  const std::string pieces = "ones(3 * rank) * 7", weight = "arange(3.) * (rank + 1)";
+  CHECK(moved(pieces, fmt::format(fmt::runtime(gather), "R"), weight) ==
+        ByRank{{"[7.0, 7.0, 7.0] []"}, {"[7.0, 7.0, 7.0] [0.0, 3.0, 6.0]"}});
+  CHECK(moved(pieces, fmt::format(fmt::runtime(gather), "I"), weight) ==
+        ByRank{{"[7.0, 7.0, 7.0] []"}, {"[7.0, 7.0, 7.0] [0.0, 2.0, 4.0]"}});
+  CHECK(moved("arange(3.) + rank", "reduce_scatter(x, 'tp', dst=spmd.S(0))",
+              "ones(2 - rank) * (rank + 1)") ==
+        ByRank{{"[1.0, 3.0] [1.0, 1.0, 2.0]"}, {"[5.0] [1.0, 1.0, 2.0]"}});
+  CHECK(moved("tensor([rank + 1.])", "all_gather(x, 'tp', src=spmd.V, dst=spmd.R)",
+              "tensor([[1.], [10.]])") ==
+        ByRank{{"[[1.0], [2.0]] [2.0]"}, {"[[1.0], [2.0]] [20.0]"}});
+  CHECK(moved("tensor([3., 4.])", "convert(x, 'tp', src=spmd.R, dst=spmd.V)",
+              "tensor(5.) * (rank + 1)") == ByRank{{"3.0 [5.0, 0.0]"}, {"4.0 [0.0, 10.0]"}});
+}
+
+TEST_CASE("V-39 a claim is one device's value under its types, or it is wrong") {
+  const std::string terms = "t = w @ w.sum(0)\n";
+  CHECK(wrong_claim(judged_types("spmd.assert_type(x, {'tp': spmd.R})\n"
+                                 "spmd.assert_type(w, {'tp': spmd.S(1)})\n")) == "right");
+  check_says("spmd.assert_type(w, {'tp': spmd.R})\n",
+             "w is R along tp, and the ranks hold different values there");
+  check_says("spmd.assert_type(w, {'tp': spmd.S(0)})\n", "assert_type(w): is f64[12, 3]");
+  check_says("spmd.assert_type(x, {'tp': spmd.P})\n", "assert_type(x): ");
+  check_says(
+      "t = x[:, rank * 3:rank * 3 + 3] @ w[rank * 3:rank * 3 + 3].T.T.abs()\n"
+      "spmd.mutate_type(t, 'tp', src=spmd.V, dst=spmd.R)\n",
+      "t is R along tp, and the ranks hold different values there");
+  check_says("@spmd.local_map(out_types={'tp': spmd.R})\ndef f(w):\n    return w * 2\ny = f(w)\n",
+             "f(w) is R along tp");
+}
+
+TEST_CASE("V-39 the gradient that comes tells R and I apart") {
+  const std::string claimed =
+      "h = (x * 2).detach().requires_grad_()\nspmd.assert_type(h, {{'tp': spmd.{}}})\n"
+      "y = spmd.all_reduce(({} @ w).sum(), 'tp', dst=spmd.I)\ny.backward()\n";
+  const std::string entered = "spmd.convert(h, 'tp', src=spmd.I, dst=spmd.R)";
+  const auto said = [&](const char* type, const std::string& used) {
+    return wrong_claim(judged_types(fmt::format(fmt::runtime(claimed), type, used)));
+  };
+  CHECK(said("I", entered) == "right");
+  CHECK(said("I", "h").find("the gradients that come to it differ") != std::string::npos);
+  CHECK(said("R", entered).find("every rank there has the same gradient") != std::string::npos);
+  // R and nobody adds the terms: the gradient itself is wrong, not the claim.
+  CHECK(said("R", "h").starts_with("h.grad: "));
+  CHECK(said("R", "(h * 1)") == said("R", "h"));
+}
+
+TEST_CASE("V-39 V says nothing, and other mesh dims are judged all the same") {
+  const auto said = [](const char* factor) {
+    return wrong_claim(judged_types(
+        fmt::format("v = w.detach() * ({} + 1)\nspmd.assert_type(v, {{'tp': spmd.V, 'dp': "
+                    "spmd.R}})\n",
+                    factor),
+        "dp = 2\ntp = 2"));
+  };
+  CHECK(said("dist.get_rank(mesh.get_group('tp'))") == "right");
+  CHECK(said("rank").find("v is R along dp, and the ranks hold different values there") !=
+        std::string::npos);
+}
+
+TEST_CASE("V-40 types are inferred by values and gradients, and hold when they are claimed") {
+  const Scenario scenario = scenario_of(
+      "[mesh]\ntp = 2\n[inputs]\nx0 = \"f64[4, 6]\"\nw0 = \"f64[6, 6@tp]\"\nv0 = \"f64[6@tp, 5]\"\n"
+      "[program]\ncode = \"\"\"\nx = x0.to_local().detach().requires_grad_()\n"
+      "w = w0.to_local().detach().requires_grad_()\nv = v0.to_local().detach().requires_grad_()\n"
+      "r = spmd.convert(x, 'tp', src=spmd.I, dst=spmd.R)\nh = torch.relu(r @ w)\nt = h @ v\n"
+      "y = spmd.all_reduce(t, 'tp', dst=spmd.I)\ny.pow(2).sum().backward()\n\"\"\"\n");
+  const InferredTypes inferred = infer_types(scenario, all_ops(), {});
+  std::string text;
+  for (const InferredType& value : inferred.values) {
+    text += fmt::format("{} {}, ", value.name, value.types.at(0));
+  }
+  CHECK(text == "x I, w S(1), v S(0), r R, h S(1), t P, y I, ");
+  Scenario again = scenario;
+  again.program = std::make_shared<const ast::Program>(
+      parse_program(std::make_shared<const SourceText>("again", inferred.annotated)));
+  CHECK(inferred.annotated.find("spmd.assert_type(y, {\"tp\": spmd.I})") != std::string::npos);
+  CHECK(inferred.annotated.find("assert_type(h") == std::string::npos);
+  CHECK(wrong_claim(run_scenario(again, all_ops(), {})) == "right");
+  CHECK(infer_types(again, all_ops(), {}).annotated == inferred.annotated);
+}
+
+}  // namespace shardlab::test
