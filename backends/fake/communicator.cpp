@@ -11,10 +11,18 @@
 #include "backends/shared/call.h"
 #include "base/hash.h"
 #include "comm/process_group.h"
+#include "mesh/mesh_views.h"
 #include "tensor/device.h"
 #include "tensor/needs_values.h"
 
 namespace shardlab::fake {
+
+Error no_view(const MeshLayout& mesh, const MeshLayout& whole) {
+  return Error(ErrorKind::kUnsupported, "a group that is not a line of the scenario's mesh")
+      .with(kNeeds, "ranks one by one, where shapes alone have classes of them")
+      .with("mesh", fmt::format("{} next to {}", mesh.text(), whole.text()))
+      .with("fix", "the meshes of a shape-only world are views of all its ranks, in one order");
+}
 
 std::shared_ptr<const std::vector<std::int64_t>> LengthsTable::keep(Lengths lengths) {
   if (const KnownLengths* known = lengths.known()) {
@@ -263,12 +271,16 @@ void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_
 std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layout,
                                                          std::size_t mesh_dim,
                                                          const Coordinate& coordinate) const {
-  if (&layout == context_.layout) return {mesh_dim};
-  const std::vector<std::int64_t> members = layout.group_ranks(mesh_dim, coordinate);
+  std::vector<std::size_t> dims;
+  if (const auto axes = axes_on(*context_.layout, layout)) {
+    for (const auto& [dim, step] : (*axes)[mesh_dim]) dims.push_back(dim);
+    return dims;
+  }
   const MeshLayout& whole = *context_.layout;
   const auto own = whole.coordinate_of(context_.rank);
-  std::vector<std::size_t> dims;
-  if (own && members.size() > 1) {
+  // Another view of the ranks has too many of them to be looked at: a refinement tells.
+  if (own && layout.root() != whole.root()) {
+    const std::vector<std::int64_t> members = layout.group_ranks(mesh_dim, coordinate);
     for (std::size_t dim = 0; dim < whole.ndim(); ++dim) {
       const bool varies = std::ranges::any_of(members, [&](std::int64_t rank) {
         const auto other = whole.coordinate_of(rank);
@@ -276,15 +288,10 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
       });
       if (varies) dims.push_back(dim);
     }
-  } else if (own) {
-    const auto same = whole.find_dim(layout.names()[mesh_dim]);
-    if (same && whole.size(*same) == 1) return {*same};
+    if (whole.group_ranks(dims, *own) == members) return dims;
   }
-  if (own && whole.group_ranks(dims, *own) == members) return dims;
-  throw Error(ErrorKind::kUnsupported, "a group that is not a line of the scenario's mesh")
-      .with(kNeeds, "ranks one by one, where shapes alone have classes of them")
-      .with("mesh", fmt::format("{} next to {}", layout.text(), whole.text()))
-      .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
+  context_.lacks = &layout;
+  throw no_view(layout, whole);
 }
 
 std::unique_ptr<Communicator> ShapeCommunicator::along(const MeshLayout& layout,

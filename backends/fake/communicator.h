@@ -34,7 +34,12 @@ struct ClassContext {
   std::span<const std::int64_t> senders;
   /// Ranks whose answer differs from that of `rank` are of another class.
   std::function<void(const std::function<std::uint64_t(std::int64_t rank)>& answer)> ask;
+  /// A mesh of the program whose groups are no lines of `layout`: the run has failed for it.
+  const MeshLayout* lacks = nullptr;
 };
+
+/// The refusal of a mesh that is no view of the ranks of `whole`, in the same order.
+Error no_view(const MeshLayout& mesh, const MeshLayout& whole);
 
 /// All ranks of the world. Groups are made with along(); split and all_gather_bytes, whose results
 /// depend on other ranks' data, fail with Unsupported, and so does a batch without tell_apart().

@@ -135,7 +135,7 @@ int answer_between(const PlanArguments& arguments) {
   if (from.has_partial()) print_text("first: the pending reduction, on the source's mesh\n");
   print_text(
       fmt::format("every plan: some rank receives {} or more\n"
-                  "messages: each rank receives what it lacks, {} at most\n",
+                  "the move: each rank receives what it lacks, {} at most\n",
                   bytes_text(bytes), bytes_text(bytes)));
   if (to.has_partial()) print_text("last: the terms, on the target's mesh\n");
   return kFine;

@@ -37,6 +37,24 @@ std::int64_t rank_at(const ProgramGraph& graph, std::size_t index) {
   return graph.ranks.empty() ? static_cast<std::int64_t>(index) : graph.ranks[index];
 }
 
+// "[[0, 1], [2, 3]]"; without ranks they count from 0. No op makes such a list, as one would make
+// arange(4).reshape([2, 2]).
+std::string nested_ranks(const std::vector<std::int64_t>& ranks, const Dims& shape) {
+  std::vector<std::string> texts;
+  for (std::int64_t i = 0; i < product(shape); ++i) {
+    texts.push_back(std::to_string(ranks.empty() ? i : ranks[static_cast<std::size_t>(i)]));
+  }
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    std::vector<std::string> rows;
+    const auto size = static_cast<std::ptrdiff_t>(shape[dim]);
+    for (auto at = texts.begin(); at != texts.end(); at += size) {
+      rows.push_back("[" + text_of_list(std::vector<std::string>(at, at + size), ", ") + "]");
+    }
+    texts = std::move(rows);
+  }
+  return texts[0];
+}
+
 class ScenarioWriter final : public GraphWriter {
  public:
   ScenarioWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry)
@@ -71,21 +89,9 @@ class ScenarioWriter final : public GraphWriter {
     for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
       text += fmt::format("{} = {}\n", dim_name(mesh, dim), mesh.shape[dim]);
     }
-    if (!mesh.ranks.empty()) text += fmt::format("ranks = {}\n", nested_ranks(mesh, 0, 0));
+    if (!mesh.ranks.empty())
+      text += fmt::format("ranks = {}\n", nested_ranks(mesh.ranks, mesh.shape));
     return text;
-  }
-
-  static std::string nested_ranks(const GraphMesh& mesh, std::size_t dim, std::int64_t first) {
-    std::vector<std::string> items;
-    std::int64_t step = 1;
-    for (std::size_t d = dim + 1; d < mesh.shape.size(); ++d) step *= mesh.shape[d];
-    for (std::int64_t i = 0; i < mesh.shape[dim]; ++i) {
-      const std::int64_t at = first + i * step;
-      items.push_back(dim + 1 == mesh.shape.size()
-                          ? fmt::format("{}", mesh.ranks[static_cast<std::size_t>(at)])
-                          : nested_ranks(mesh, dim + 1, at));
-    }
-    return fmt::format("[{}]", text_of_list(items, ", "));
   }
 
   std::string inputs() {
@@ -250,8 +256,8 @@ class ScenarioWriter final : public GraphWriter {
   std::string mesh(std::int32_t number) {
     const GraphMesh& mesh = mesh_of(number);
     if (number == 0) return "mesh";
-    if (mesh.base < 0) refuse("a mesh of the program's own");
-    if (mesh.flattened) return fmt::format("{}{}", prefix("m"), number);
+    if (is_new_group(number)) refuse("a mesh of the program's own");
+    if (mesh.base < 0 || mesh.flattened) return fmt::format("{}{}", prefix("m"), number);
     return part(mesh);
   }
 
@@ -378,7 +384,8 @@ class ScenarioWriter final : public GraphWriter {
 
   void write_redistribute(const GraphNode& node) override {
     if (node.target && node.target->mesh != type_of(node.args.at(0)).mesh) {
-      refuse("it moves to another mesh");
+      return give(node, fmt::format("distribute({}, {}, mesh={})", argument(node.args.at(0)),
+                                    toml_quoted(layout(*node.target)), mesh(node.target->mesh)));
     }
     if (!node.towards.empty()) {
       std::vector<std::string> texts;
@@ -543,7 +550,17 @@ class ScenarioWriter final : public GraphWriter {
       return statement(node, fmt::format("{}{} = dist.new_group([{}], sort_ranks=False)",
                                          prefix("m"), node.mesh, text_of_list(ranks, ", ")));
     }
-    if (!node.mesh_dims.empty() || !made.flattened) return;
+    if (!node.mesh_dims.empty()) return;
+    if (node.mesh != 0 && made.base < 0) {
+      std::vector<std::string> names;
+      for (const std::string& name : made.names) names.push_back(toml_quoted(name));
+      return statement(node, fmt::format("{} = DeviceMesh(\"cpu\", {}{}, preserve_rank_order=True)",
+                                         mesh(node.mesh), nested_ranks(made.ranks, made.shape),
+                                         names.empty() ? ""
+                                                       : fmt::format(", mesh_dim_names=[{}]",
+                                                                     text_of_list(names, ", "))));
+    }
+    if (!made.flattened) return;
     const std::string of = made.part == mesh_of(made.base).names ? mesh(made.base) : part(made);
     statement(node, fmt::format("{} = {}._flatten({})", mesh(node.mesh), of,
                                 toml_quoted(made.names.at(0))));

@@ -1,6 +1,6 @@
 // checkpoint_report.h - the contents of a checkpoint, and the differences of two: for people and
 // as JSON
-// (sim/contract.md).
+// (sim/ids.md).
 #pragma once
 
 #include <string>

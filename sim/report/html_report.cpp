@@ -18,9 +18,11 @@
 #include "mesh/type_string.h"
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
+#include "sim/judge/posted_steps.h"
+#include "sim/prove/diagram.h"
 #include "sim/report/memory_curve.h"
-#include "sim/report/rank_diagram.h"
 #include "sim/report/run_json.h"
+#include "sim/report/run_specs.h"
 #include "sim/report/run_text.h"
 
 namespace shardlab {
@@ -34,30 +36,15 @@ constexpr const char kPage[] =
 // Beyond this number, a page draws no pieces and does not list ranks.
 constexpr std::int64_t kMostPieces = 4096;
 // The page has the first ones of each kind.
-constexpr std::size_t kMostListed = 2000, kMostValues = 10'000;
+constexpr std::size_t kMostListed = 2000, kMostValues = 10'000, kMostCalls = 1000;
 // Columns of the curve of memory.
 constexpr std::size_t kMostColumns = 360;
 
 using Specs = std::map<std::string, const DTensorSpec*>;
 
-void add(Specs& specs, const DTensorSpec* spec) {
-  if (spec != nullptr) specs.emplace(type_string(*spec), spec);
-}
-
 Specs specs_of(const ScenarioResult& result) {
-  const Run& run = result.run;
   Specs specs;
-  for (const ValueReport& value : result.judgement.values) add(specs, value.spec);
-  for (const TraceEvent& event : run.events) {
-    if (event.kind == TraceEvent::Kind::kOp) {
-      for (const DTensorSpec* spec : event.schema.tensor_specs()) add(specs, spec);
-      for (const DTensorSpec* spec : event.decision->inputs) add(specs, spec);
-      for (const DTensorSpec* spec : event.decision->outputs) add(specs, spec);
-    } else if (event.kind == TraceEvent::Kind::kRedistribution) {
-      add(specs, event.redistribution.source);
-      add(specs, event.redistribution.target);
-    }
-  }
+  visit_specs(result, [&](const DTensorSpec& spec) { specs.emplace(type_string(spec), &spec); });
   return specs;
 }
 
@@ -247,6 +234,73 @@ Json user_lines(const std::string& program) {
     const auto [file, added] = files.try_emplace(path);
     if (added && std::filesystem::is_regular_file(path)) file->second = read_lines(path);
     if (number >= 1 && number <= file->second.size()) json[place] = file->second[number - 1];
+  }
+  return json;
+}
+
+// The calls of all ranks, each with its first column and the one behind its last (null: it never
+// completed), and the messages as pairs of rank and number of the call. Columns are those of a
+// fabric that takes one step for each call: the order that the program asks for, not measured time.
+const char* kind_of(const Operation& operation) {
+  return operation.kind == Operation::Kind::kCollective ? "collective"
+         : operation.kind == Operation::Kind::kSend     ? "send"
+                                                        : "receive";
+}
+
+Json calls_json(const FabricLog& log, std::int64_t world) {
+  const RankSteps steps = promise_of(log, world).steps;
+  const StepDiagram diagram = diagram_of(steps, 1, nullptr);
+  std::vector<std::vector<const FabricLog::Call*>> posted(steps.ranks.size());
+  for (const FabricLog::Event& event : log.events) {
+    if (event.kind != FabricLog::Event::Kind::kPost) continue;
+    posted[static_cast<std::size_t>(event.rank)].push_back(
+        &log.calls[static_cast<std::size_t>(event.call)]);
+  }
+  Json json = {{"calls", Json::array()}, {"messages", Json::array()}};
+  std::vector<std::vector<std::size_t>> drawn(steps.ranks.size());  // number of the call of a step
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank < steps.ranks.size(); ++rank) {
+    Json row = Json::array();
+    std::size_t taken = 0;
+    for (std::size_t step = 0; step < steps.ranks[rank].size(); ++step) {
+      const RankStep& one = steps.ranks[rank][step];
+      drawn[rank].push_back(row.size());
+      if (one.posts.empty() || row.size() == kMostCalls) continue;
+      bool complete = true;
+      const std::int64_t line = posted[rank][taken]->position.line;
+      for (std::size_t i = 0; i < one.posts.size(); ++i)
+        complete &= posted[rank][taken++]->complete;
+      const StepDiagram::Span& span = diagram.spans[rank][step];
+      row.push_back({{"from", span.from},
+                     {"to", complete && span.to >= 0 ? Json(span.to) : Json()},
+                     {"text", one.text},
+                     {"line", line},
+                     {"kind", kind_of(one.posts[0])}});
+    }
+    most = std::max(most, posted[rank].size() - taken);
+    json["calls"].push_back(std::move(row));
+  }
+  for (const StepDiagram::Message& one : diagram.messages) {
+    const std::size_t from =
+        drawn[static_cast<std::size_t>(one.from_rank)][static_cast<std::size_t>(one.from_step)];
+    const std::size_t to =
+        drawn[static_cast<std::size_t>(one.to_rank)][static_cast<std::size_t>(one.to_step)];
+    if (from == kMostCalls || to == kMostCalls) continue;
+    json["messages"].push_back({one.from_rank, from, one.to_rank, to});
+  }
+  if (most > 0) json["left_out"] = most;
+  return json;
+}
+
+Json rank_diagram(const ScenarioResult& result) {
+  Json json;
+  if (result.judgement.calls != nullptr && !result.judgement.calls->calls.empty()) {
+    json = calls_json(*result.judgement.calls, result.run.scenario.world);
+  }
+  for (const std::vector<ScheduledAction>& rank : result.run.schedule) {
+    Json row = Json::array();
+    for (const ScheduledAction& action : rank) row.push_back({action.text, action.column});
+    json["schedule"].push_back(std::move(row));
   }
   return json;
 }

@@ -2,6 +2,8 @@
 // text.
 #include "sim/report/run_json.h"
 
+#include <algorithm>
+
 #include "base/text_of_list.h"
 #include "kernels/matmul.h"
 #include "mesh/type_string.h"
@@ -16,6 +18,7 @@
 #include "sim/report/printed_text.h"
 #include "sim/report/rank_work.h"
 #include "sim/report/repeats.h"
+#include "sim/report/run_specs.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
 
@@ -151,6 +154,26 @@ Json kept_json(const KeptValue& kept) {
           {"count", kept.count},
           {"largest", json_number(kept.largest)},
           {"hash", fmt::format("{:016x}", kept.hash)}};
+}
+
+// A part of another mesh has the number of that mesh.
+Json meshes_json(const Run& run, const std::vector<const MeshLayout*>& meshes) {
+  Json list = Json::array();
+  for (const MeshLayout* layout : meshes) {
+    Json json = {{"id", list.size()},
+                 {"name", mesh_name(run, *layout)},
+                 {"dims", json_of_dims(*layout)},
+                 {"ranks", layout->size()}};
+    for (std::int64_t i = 0; i < layout->size() && !layout->is_iota(); ++i) {
+      json["members"].push_back(layout->rank_at_index(i));
+    }
+    const auto parent = std::ranges::find_if(meshes, [&](const MeshLayout* other) {
+      return layout->is_cut() && !other->is_cut() && other->root() == layout->root();
+    });
+    if (parent != meshes.end()) json["parent"] = parent - meshes.begin();
+    list.push_back(std::move(json));
+  }
+  return list;
 }
 
 Json value_json(const ValueReport& value) {
@@ -332,6 +355,18 @@ Json outcomes_json(const ValueCounts& counts) {
   return json;
 }
 
+void add_values(const ScenarioResult& result, Json& json) {
+  json["values"] = Json::array();
+  const std::vector<const MeshLayout*> meshes = meshes_of(result);
+  if (meshes.size() > 1) json["meshes"] = meshes_json(result.run, meshes);
+  for (const ValueReport& value : result.judgement.values) {
+    json["values"].push_back(value_json(value));
+    if (meshes.size() == 1 || value.spec == nullptr) continue;
+    const auto mesh = std::ranges::find(meshes, value.spec->layout());
+    json["values"].back()["mesh"] = mesh - meshes.begin();
+  }
+}
+
 }  // namespace
 
 Json facts_of_run(const ScenarioResult& result) {
@@ -371,8 +406,7 @@ Json facts_of_run(const ScenarioResult& result) {
   const ValueCounts counts = count_values(judgement.values);
   json["value_counts"] = value_counts_json(counts);
   json["outcomes"] = outcomes_json(counts);
-  json["values"] = Json::array();
-  for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
+  add_values(result, json);
   for (const ClassReport& ranks : run.classes) {
     json["classes"].push_back({{"first_rank", ranks.first_rank},
                                {"ranks", ranks.size},

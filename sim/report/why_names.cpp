@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <span>
@@ -55,6 +56,27 @@ void mark_statement(const ScenarioResult& result, const ValueReport& value,
   for (std::size_t i = begin; i < end; ++i) any = any || inside(i);
   for (std::size_t i = begin; i < end; ++i) {
     if (!any || inside(i)) asked[i] = true;
+  }
+}
+
+// The backward pass of the lines that name what `gradient` is of: "w" of "w.grad".
+void mark_backward(const ScenarioResult& result, const ValueReport& gradient,
+                   std::vector<bool>& asked) {
+  const std::string name = gradient.name.substr(0, gradient.name.rfind('.'));
+  const auto in_word = [](char c) { return std::isalnum(c) != 0 || c == '_'; };
+  const auto is_named = [&](std::string_view line) {
+    for (std::size_t at = 0; (at = line.find(name, at)) != line.npos; ++at) {
+      const std::size_t end = at + name.size();
+      if ((at == 0 || !in_word(line[at - 1])) && (end == line.size() || !in_word(line[end]))) {
+        return true;
+      }
+    }
+    return false;
+  };
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const TraceEvent& event = result.run.events[i];
+    if (event.pass != Pass::kBackward || event.position.line == 0) continue;
+    if (is_named(gradient.where.source->line(event.position.line))) asked[i] = true;
   }
 }
 
@@ -110,9 +132,8 @@ std::vector<bool> asked_about(const ScenarioResult& result, const std::string& w
     asked[i] = why == "all" || why == std::to_string(event.position.line) || names_op(event, why);
   }
   for (const ValueReport& value : result.judgement.values) {
-    if (value.name == why && !is_gradient(value) && value.where.source) {
-      mark_statement(result, value, asked);
-    }
+    if (value.name != why || !value.where.source) continue;
+    is_gradient(value) ? mark_backward(result, value, asked) : mark_statement(result, value, asked);
   }
   return asked;
 }

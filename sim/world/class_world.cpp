@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "backends/fake/agreement.h"
 #include "backends/fake/communicator.h"
 #include "base/hash.h"
+#include "mesh/mesh_views.h"
 #include "plan/plan.h"
 #include "sim/world/rank_life.h"
 #include "tensor/device.h"
@@ -31,16 +33,19 @@ constexpr int kUnknown = -1;    ///< not looked at
 constexpr int kCandidate = -2;  ///< so far like the rank that runs
 constexpr int kOther = -3;      ///< unlike it
 
-// The cuts of tensors in all specs and plans of the program so far.
+// The cuts of tensors in all specs and plans of the program so far, by the meshes that they are on.
 class KnownCuts {
  public:
-  KnownCuts(const MeshLayout& layout, const PlanCache* plans) : layout_(layout), plans_(plans) {}
+  KnownCuts(const MeshLayout& grid, const PlanCache* plans) : grid_(grid), plans_(plans) {}
 
-  /// The places of cuts that were not known before.
-  std::vector<fake::CutPlace> update() {
+  /// The places of cuts that were not known before. `lacks` becomes a mesh whose dims are none of
+  /// the grid, if there is one.
+  std::vector<fake::CutPlace> update(const MeshLayout*& lacks) {
     std::vector<fake::CutPlace> places;
-    layout_.arena().visit_specs([&](const DTensorSpec& spec) {
-      add(*spec.layout(), spec.shape(), spec.placements(), spec.order(), places);
+    grid_.arena().visit_specs([&](const DTensorSpec& spec) {
+      if (!add(*spec.layout(), spec.shape(), spec.placements(), spec.order(), places)) {
+        lacks = spec.layout();
+      }
     });
     if (plans_ == nullptr) return places;
     plans_->visit([&](const Plan& plan) {
@@ -53,55 +58,83 @@ class KnownCuts {
   }
 
   bool alike(const Coordinate& a, const Coordinate& b) const {
-    return std::ranges::all_of(
-        cuts_, [&](const DimCut& cut) { return piece_length(cut, a) == piece_length(cut, b); });
+    return std::ranges::all_of(cuts_, [&](const auto& of_mesh) {
+      const Coordinate at_a = on_mesh(of_mesh.first, a), at_b = on_mesh(of_mesh.first, b);
+      return std::ranges::all_of(of_mesh.second, [&](const DimCut& cut) {
+        return piece_length(cut, at_a) == piece_length(cut, at_b);
+      });
+    });
   }
 
  private:
-  void add(const MeshLayout& layout, const Dims& shape, const Placements& placements,
+  using Axes = std::vector<MeshAxis>;
+
+  bool add(const MeshLayout& layout, const Dims& shape, const Placements& placements,
            const ShardOrder& order, std::vector<fake::CutPlace>& places) {
     const bool cut = std::ranges::any_of(
         placements, [](const Placement& placement) { return placement.is_shard(); });
-    if (!cut) return;
-    for (DimCut& piece : fake::cuts_of(layout, shape, placements, order, dims_of(layout))) {
-      const auto [known, added] = cuts_.insert(std::move(piece));
+    if (!cut) return true;
+    const auto [entry, is_new] = axes_.try_emplace(&layout);
+    if (is_new) entry->second = axes_on(grid_, layout);
+    if (!entry->second) return false;
+    const Axes& axes = *entry->second;
+    std::vector<std::size_t> dims(layout.ndim());
+    std::iota(dims.begin(), dims.end(), 0);
+    for (DimCut& piece : fake::cuts_of(layout, shape, placements, order, dims)) {
+      const auto [known, added] = cuts_[axes].insert(std::move(piece));
       if (!added) continue;
-      const std::vector<fake::CutPlace> more = places_of(*known);
-      places.insert(places.end(), more.begin(), more.end());
-    }
-  }
-
-  // A part of the mesh has its names; each rank has the part that holds it.
-  std::vector<std::size_t> dims_of(const MeshLayout& layout) const {
-    std::vector<std::size_t> dims;
-    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-      const auto same = layout_.find_dim(layout.names()[dim]);
-      if (!same || layout_.size(*same) != layout.size(dim)) {
-        throw Error(ErrorKind::kUnsupported, "a mesh that is not part of the scenario's")
-            .with("mesh", fmt::format("{} next to {}", layout.text(), layout_.text()))
-            .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
+      for (const fake::CutPlace& place : places_of(*known)) {
+        add_places(axes[place.mesh_dim], place.coordinate, places);
       }
-      dims.push_back(*same);
     }
-    return dims;
+    return true;
   }
 
-  const MeshLayout& layout_;
+  // A coordinate of several dims: those above it in the first dim, then those in the next.
+  void add_places(const MeshAxis& axis, std::int64_t coordinate,
+                  std::vector<fake::CutPlace>& places) const {
+    for (const auto& [dim, step] : axis) {
+      places.push_back({dim, coordinate / step});
+      coordinate %= step;
+      if (coordinate == 0) return;
+      if (places.back().coordinate + 1 < grid_.size(dim)) {
+        places.push_back({dim, places.back().coordinate + 1});
+      }
+    }
+  }
+
+  static Coordinate on_mesh(const Axes& axes, const Coordinate& at) {
+    Coordinate coordinate(axes.size());
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      for (const auto& [dim, step] : axes[i]) coordinate[i] += at[dim] * step;
+    }
+    return coordinate;
+  }
+
+  const MeshLayout& grid_;
   const PlanCache* plans_;
-  std::set<DimCut> cuts_;
+  std::map<const MeshLayout*, std::optional<Axes>> axes_;
+  std::map<Axes, std::set<DimCut>> cuts_;
 };
 
 class Exploration final : public RankQuestions {
  public:
-  Exploration(const WorldOptions& options, const RankBody& body)
+  /// `layout` is the mesh of the grid, `runs` how many there were before.
+  Exploration(const WorldOptions& options, const RankBody& body, const MeshLayout& layout,
+              std::size_t runs)
       : options_(options),
         body_(body),
         device_(options.device(0)),
-        grid_(*options.layout, options.ranks),
-        cuts_(*options.layout, options.plans),
-        nothing_(make_ref<Storage>(device_.allocate(0))) {
+        layout_(layout),
+        grid_(layout, options.ranks),
+        cuts_(layout, options.plans),
+        nothing_(make_ref<Storage>(device_.allocate(0))),
+        next_run_(runs) {
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) grid_.set_tag(cell, kUnknown);
   }
+  std::size_t runs() const { return next_run_; }
+  /// The mesh of a grid that has the dims of another view of the ranks, too. Null: this one does.
+  const MeshLayout* finer() const { return finer_; }
 
   // Until everybody who takes a message from any rank knows who sends it.
   fake::Agreement run() {
@@ -109,6 +142,7 @@ class Exploration final : public RankQuestions {
       for (std::size_t cell = 0; next_unknown(cell);) {
         if (next_run_ == options_.most_classes) refuse();
         explore(cell);
+        if (finer_ != nullptr) return {};
       }
       std::vector<const ClassLog*> logs;
       for (const auto& log : logs_) logs.push_back(log.get());
@@ -170,14 +204,16 @@ class Exploration final : public RankQuestions {
   void explore(std::size_t first) {
     alone_ = false;
     rank_ = grid_.first_rank(first);
-    const std::optional<Coordinate> coordinate = options_.layout->coordinate_of(rank_);
+    const std::optional<Coordinate> coordinate = layout_.coordinate_of(rank_);
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       if (grid_.tag(cell) == kUnknown && alike(cell, coordinate)) grid_.set_tag(cell, kCandidate);
     }
-    ask([&](std::int64_t rank) {
-      const auto known = senders_.find(rank);
-      return known == senders_.end() ? 0 : hash_range(1, known->second);
-    });
+    if (!senders_.empty()) {
+      ask([&](std::int64_t rank) {
+        const auto known = senders_.find(rank);
+        return known == senders_.end() ? 0 : hash_range(1, known->second);
+      });
+    }
     const std::size_t index = free_.empty() ? logs_.size() : *free_.begin();
     if (free_.erase(index) == 0) {
       logs_.emplace_back();
@@ -185,10 +221,17 @@ class Exploration final : public RankQuestions {
     }
     logs_[index] = std::make_shared<ClassLog>();
     run_of_[index] = next_run_++;
-    serve(logs_[index], nullptr, run_of_[index]);
+    const MeshLayout* lacks = serve(logs_[index], nullptr, run_of_[index]);
     ask_who_keeps_pieces();
     if (too_many_) refuse();  // again: thrown inside the program it is the program's failure
-    grid_.cut(cuts_.update());
+    const std::vector<fake::CutPlace> places = cuts_.update(lacks);
+    if (lacks != nullptr) {
+      finer_ = refinement(layout_, *lacks);
+      if (finer_ != nullptr && finer_ != &layout_) return;
+      finer_ = nullptr;
+      if (!logs_[index]->error) logs_[index]->error = fake::no_view(*lacks, layout_);
+    }
+    grid_.cut(places);
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       const int tag = grid_.tag(cell);
       if (tag == kCandidate && alike(cell, coordinate)) {
@@ -256,9 +299,10 @@ class Exploration final : public RankQuestions {
     return first;
   }
 
-  void serve(const std::shared_ptr<ClassLog>& log, std::shared_ptr<const fake::Stop> stop,
-             std::size_t index) {
-    fake::ClassContext place{options_.layout,
+  /// Gives a mesh of the program that the grid lacks, or null.
+  const MeshLayout* serve(const std::shared_ptr<ClassLog>& log,
+                          std::shared_ptr<const fake::Stop> stop, std::size_t index) {
+    fake::ClassContext place{&layout_,
                              options_.ranks,
                              rank_,
                              log,
@@ -274,6 +318,7 @@ class Exploration final : public RankQuestions {
                             body_(context, {.index = index, .questions = this});
                           })
                      .error;
+    return place.lacks;
   }
 
   [[noreturn]] void refuse() const {
@@ -355,6 +400,8 @@ class Exploration final : public RankQuestions {
   const WorldOptions& options_;
   const RankBody& body_;
   Device& device_;
+  const MeshLayout& layout_;  // of the grid
+  const MeshLayout* finer_ = nullptr;
   RankGrid grid_;
   KnownCuts cuts_;
   fake::LengthsTable lengths_;
@@ -363,7 +410,7 @@ class Exploration final : public RankQuestions {
   std::set<std::size_t> free_;                   // classes that no rank is of any more
   std::vector<std::size_t> run_of_;              // by class
   std::map<std::int64_t, std::vector<std::int64_t>> senders_;  // by rank, of messages from any
-  std::size_t next_run_ = 0;
+  std::size_t next_run_;
   bool too_many_ = false;
   bool alone_ = false;    // no other rank may be of the class that runs
   bool settled_ = false;  // classes are known: questions no longer separate ranks
@@ -373,8 +420,14 @@ class Exploration final : public RankQuestions {
 }  // namespace
 
 WorldResult run_classes(const WorldOptions& options, const RankBody& body) {
-  Exploration exploration(options, body);
-  return exploration.result(exploration.run());
+  const MeshLayout* layout = options.layout;
+  for (std::size_t runs = 0;;) {
+    Exploration exploration(options, body, *layout, runs);
+    const fake::Agreement agreement = exploration.run();
+    if (exploration.finer() == nullptr) return exploration.result(agreement);
+    layout = exploration.finer();
+    runs = exploration.runs();
+  }
 }
 
 }  // namespace shardlab

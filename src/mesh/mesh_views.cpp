@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -219,6 +221,64 @@ MeshView concatenated(std::span<const MeshView> views) {
         .with("fix", "concatenate slices of one mesh along different dims");
   }
   return result;
+}
+
+std::optional<std::vector<MeshAxis>> axes_on(const MeshLayout& fine, const MeshLayout& layout) {
+  if (fine.is_cut() || fine.root() != layout.root()) return std::nullopt;
+  std::vector<MeshAxis> axes;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    MeshAxis& axis = axes.emplace_back();
+    std::int64_t size = 1;
+    for (const MeshStep& step : layout.steps(dim)) {
+      for (std::size_t part = 0; part < fine.ndim(); ++part) {
+        if (fine.size(part) == 1) continue;
+        const MeshStep own = fine.steps(part)[0];
+        const bool inside =
+            own.stride >= step.stride && own.stride * own.size <= step.stride * step.size;
+        if (!inside) continue;
+        axis.emplace_back(part, 1);
+        size *= fine.size(part);
+      }
+    }
+    if (size != layout.size(dim)) return std::nullopt;
+    for (auto& [part, step] : axis) {
+      size /= fine.size(part);
+      step = size;
+    }
+  }
+  return axes;
+}
+
+const MeshLayout* refinement(const MeshLayout& a, const MeshLayout& b) {
+  if (a.root() != b.root()) return nullptr;
+  std::set<std::int64_t> bounds{1, a.root()->size()};
+  for (const MeshLayout* layout : {&a, &b}) {
+    for (std::size_t dim = 0; dim < layout->ndim(); ++dim) {
+      for (const MeshStep& step : layout->steps(dim)) {
+        bounds.insert({step.stride, step.stride * step.size});
+      }
+    }
+  }
+  MeshLayout::Init init{.shape = {}, .names = {}, .ranks = {}};
+  for (auto bound = bounds.rbegin(); std::next(bound) != bounds.rend(); ++bound) {
+    const std::int64_t stride = *std::next(bound);
+    if (*bound % stride != 0 || init.shape.size() == kMostMeshDims) return nullptr;
+    init.shape.push_back(*bound / stride);
+    std::string name = fmt::format("m{}", init.shape.size() - 1);
+    for (std::size_t dim = 0; dim < a.ndim(); ++dim) {
+      for (const MeshStep& step : a.steps(dim)) {
+        if (stride < step.stride || *bound > step.stride * step.size) continue;
+        name = a.names()[dim];
+        if (init.shape.back() != a.size(dim)) name += fmt::format("_{}", init.shape.size() - 1);
+      }
+    }
+    init.names.push_back(std::move(name));
+  }
+  const MeshLayout& root = *a.root();
+  for (std::int64_t i = 0; i < root.size() && !root.is_iota(); ++i) {
+    init.ranks.push_back(root.rank_at_index(i));
+  }
+  return init.shape.empty() ? nullptr : root.arena().layout(std::move(init));
 }
 
 std::optional<std::int64_t> place_along(const MeshLayout& root, const MeshSteps& steps,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mesh/mesh_layout.h"
@@ -40,6 +41,15 @@ MeshView unflattened(const MeshView& view, std::size_t mesh_dim, const Dims& siz
 /// The dims of all, side by side.
 ///   fails  Runtime: none, views of other ranks, dims that overlap
 MeshView concatenated(std::span<const MeshView> views);
+
+/// The dims of another mesh over the same ranks that make one mesh dim, outermost first, each with
+/// its step in the coordinate of that dim.
+using MeshAxis = std::vector<std::pair<std::size_t, std::int64_t>>;
+/// The mesh dims of `layout` as dims of `fine`; empty if they are not.
+std::optional<std::vector<MeshAxis>> axes_on(const MeshLayout& fine, const MeshLayout& layout);
+/// The mesh of fewest dims on which both meshes have axes; its dims have the names of `a`, or these
+/// and a number. Null if there is none, or it has more than kMostMeshDims.
+const MeshLayout* refinement(const MeshLayout& a, const MeshLayout& b);
 
 /// The place of a rank along these steps; empty for a rank outside of the root.
 std::optional<std::int64_t> place_along(const MeshLayout& root, const MeshSteps& steps,

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
 #include "mesh/mesh_views.h"
@@ -125,8 +127,14 @@ Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
 
 /// The piece of `target` that this rank holds, from the pieces of `source`.
 Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target) {
+  constexpr std::int64_t kMostRanks = 16384;  // each rank looks at all pieces of all others
   const std::int64_t own = current_rank().rank;
   ProcessGroup& world = *current_rank().world;
+  if (world.size() > kMostRanks) {
+    fail(ErrorKind::kUnsupported, Fix{"move by a redistribution on one of the meshes"},
+         "a move between meshes of more than {} ranks that is no other view of the same pieces",
+         kMostRanks);
+  }
   const auto from = holders_of(source), to = holders_of(target);
   std::vector<Tensor> sent;
   for (const auto& [rank, receiver] : to) {
@@ -162,16 +170,92 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
   return result;
 }
 
-const DTensorSpec* reduced(const DTensorSpec& spec) {
-  return spec.has_partial() ? spec.with(without_partials(spec.placements()), spec.order()) : &spec;
+using Cuts = std::vector<std::vector<std::size_t>>;
+
+/// By tensor dim the dims of `fine` that cut it, in their order; empty if pieces of pieces are not
+/// those of one cut.
+std::optional<Cuts> cuts_on(const MeshLayout& fine, const DTensorSpec& spec) {
+  const auto axes = axes_on(fine, *spec.layout());
+  if (!axes) return std::nullopt;
+  Cuts cuts(spec.ndim());
+  for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
+    std::int64_t pieces = 1;
+    for (const std::size_t mesh_dim :
+         cutting_order(spec.placements(), spec.order(), static_cast<std::int64_t>(dim))) {
+      if (spec.placement(mesh_dim).is_strided_shard()) return std::nullopt;
+      pieces *= spec.layout()->size(mesh_dim);
+      for (const auto& [part, step] : (*axes)[mesh_dim]) cuts[dim].push_back(part);
+    }
+    if (spec.shape()[dim] % pieces != 0) return std::nullopt;
+  }
+  return cuts;
 }
 
-/// A rank with the same piece on both meshes, as it is in memory.
-bool stays(const DTensorSpec& source, const DTensorSpec& target) {
-  if (source.layout()->is_cut() || target.layout()->is_cut()) return false;
-  const std::int64_t rank = current_rank().rank;
-  const auto from = source.layout()->coordinate_of(rank), to = target.layout()->coordinate_of(rank);
-  return from && to && same_view(local_view(source, *from), local_view(target, *to));
+const DTensorSpec* spec_of_cuts(const MeshLayout& fine, const Cuts& cuts, const DTensorSpec& spec) {
+  Placements placements(fine.ndim(), Placement::replicate());
+  ShardOrder order(fine.ndim(), -1);
+  for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
+    for (std::size_t i = 0; i < cuts[dim].size(); ++i) {
+      placements[cuts[dim][i]] = Placement::shard(static_cast<std::int64_t>(dim));
+      order[cuts[dim][i]] = static_cast<std::int32_t>(i);
+    }
+  }
+  return fine.arena().spec(&fine, placements, order, spec.meta());
+}
+
+bool begins_all(const Cuts& shorter, const Cuts& longer) {
+  return std::ranges::equal(shorter, longer, [](const auto& a, const auto& b) {
+    return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
+  });
+}
+
+/// Replicas on all ranks have each piece of the target, uneven ones too: nothing is sent.
+std::optional<Tensor> cut_of_replicas(const Tensor& x, const DTensorSpec& source,
+                                      const DTensorSpec& target) {
+  const MeshLayout& from = *source.layout();
+  const bool on_all = from.size() == current_rank().world->size() && !from.is_cut();
+  const auto at = target.layout()->coordinate_of(current_rank().rank);
+  if (!on_all || !at || !std::ranges::all_of(source.placements(), &Placement::is_replicate)) {
+    return std::nullopt;
+  }
+  if (std::ranges::all_of(target.placements(), &Placement::is_replicate)) return x;
+  const LocalView has = local_view(source, *from.coordinate_of(current_rank().rank));
+  const TensorMeta meta = local_meta(target, *at);
+  Tensor piece = empty(*current_rank().device, meta.shape, meta.dtype);
+  for (const Box& box : shared_boxes(has, local_view(target, *at))) {
+    Tensor place = box_of(piece, box, &Shared::to);
+    place.device()->copy(place, box_of(x, box, &Shared::from));
+  }
+  return piece;
+}
+
+/// The piece on the other mesh as the refinement of both gives it, if all ranks of the world are on
+/// it: part of the own piece, or gathered by a plan, which sends what is lacked. No rank looks at
+/// others. Parts of a mesh may hold values of their own, so that no plan is theirs.
+std::optional<Tensor> refined(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target,
+                              const RedistributeOptions& options) {
+  if (const auto own = cut_of_replicas(x, source, target)) return own;
+  const MeshLayout* fine = refinement(*source.layout(), *target.layout());
+  if (fine == nullptr || fine->size() != current_rank().world->size()) return std::nullopt;
+  const auto from = cuts_on(*fine, source), to = cuts_on(*fine, target);
+  if (!from || !to) return std::nullopt;
+  if (*from == *to) return x;
+  const DTensorSpec* has = spec_of_cuts(*fine, *from, source);
+  const DTensorSpec* wants = spec_of_cuts(*fine, *to, target);
+  if (begins_all(*from, *to)) {
+    const Coordinate at = *fine->coordinate_of(current_rank().rank);
+    const auto boxes = shared_boxes(local_view(*has, at), local_view(*wants, at));
+    if (boxes.size() != 1) return std::nullopt;
+    return clone_contiguous(box_of(x, boxes[0], &Shared::from));
+  }
+  const bool parts = source.layout()->is_cut() || target.layout()->is_cut();
+  if (parts || !begins_all(*to, *from)) return std::nullopt;
+  current_rank().meshes->construct(fine);
+  return redistribute_tensor(DTensor(x, has), wants, options).local();
+}
+
+const DTensorSpec* reduced(const DTensorSpec& spec) {
+  return spec.has_partial() ? spec.with(without_partials(spec.placements()), spec.order()) : &spec;
 }
 
 }  // namespace
@@ -180,10 +264,9 @@ DTensor move_between(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options) {
   const DTensor whole = redistribute_tensor(x, reduced(*x.spec()), options);
   const DTensorSpec* arrives = reduced(*target);
-  Tensor piece = exchanged(whole.local(), *whole.spec(), *arrives);
-  if (stays(*whole.spec(), *arrives)) piece = whole.local();
-  const DTensor result(piece, arrives);
-  return redistribute_tensor(result, target, options);
+  std::optional<Tensor> piece = refined(whole.local(), *whole.spec(), *arrives, options);
+  if (!piece) piece = exchanged(whole.local(), *whole.spec(), *arrives);
+  return redistribute_tensor(DTensor(*piece, arrives), target, options);
 }
 
 double bytes_between(const DTensorSpec& source, const DTensorSpec& target) {

@@ -16,6 +16,7 @@
 #include "tests/facts/propagate_checkers.h"
 #include "tests/facts/redistribute_facts.h"
 #include "tests/facts/semantics_facts.h"
+#include "tests/facts/type_facts.h"
 
 namespace shardlab {
 namespace {
@@ -63,6 +64,8 @@ bool has(const Json& first, const char* field) {
 
 // Recognised by a field that only this kind of file has, so that a renamed file is still taken.
 constexpr CheckFamily kFamilies[] = {
+    {"types/types", [](std::string_view, const Json& first) { return has(first, "spmd_types"); },
+     make_type_checker},
     {"meshes/programs",
      [](std::string_view, const Json& first) { return has(first, "steps") && has(first, "world"); },
      make_mesh_program_checker},
@@ -71,6 +74,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "meshes") || (has(first, "first") && has(first, "second"));
      },
      make_two_mesh_checker},
+    {"meshes/values",
+     [](std::string_view, const Json& first) {
+       return has(first, "case") && has(first, "what") && has(first, "verdict");
+     },
+     make_mesh_value_checker},
     {"checkpoints/contents",
      [](std::string_view, const Json& first) {
        return has(first, "tensors") && has(first, "torch");

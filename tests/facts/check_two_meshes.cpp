@@ -1,17 +1,12 @@
 // Calls with operands on two meshes, as programs on eight simulated ranks. The table of calls says
 // which are computed here and refused by PyTorch, or the reverse (behaviour.md, O-35).
-#include <array>
+#include <algorithm>
 
-#include "comm/device_mesh.h"
-#include "dispatch/all_ops.h"
-#include "kernels/cpu_kernels.h"
-#include "propagate/propagator.h"
 #include "sim/language/run/interpreter.h"
-#include "sim/language/syntax/parser.h"
-#include "sim/world/world.h"
 #include "tests/facts/case_report.h"
 #include "tests/facts/fact_json.h"
 #include "tests/facts/mesh_facts.h"
+#include "tests/facts/program_ranks.h"
 
 namespace shardlab {
 namespace {
@@ -69,6 +64,8 @@ constexpr CallRow kCalls[] = {
     {"distribute_tensor(x, mesh of y)", "r = distribute_tensor(x, second, to)", OnTwo::kMoved},
     {"from_local(x.to_local(), mesh of y)", "r = DTensor.from_local(x.to_local(), second, to)",
      OnTwo::kComputed},
+    {"local_map over both, result on the mesh of y",
+     "r = local_map(lambda a, b: a + b.sum(), [to], device_mesh=second)(x, y)", OnTwo::kComputed},
     {"x.full_tensor() + y", "r = x.full_tensor() + y", OnTwo::kMixed},
     {"x.full_tensor() + y.full_tensor()",
      "inside = first.get_coordinate() is not None and second.get_coordinate() is not None\n"
@@ -172,9 +169,6 @@ std::string program_of(const CallRow& row, const Json& fact) {
 
 class TwoMeshChecker final : public FactChecker {
  public:
-  TwoMeshChecker()
-      : device_(make_cpu_device(cpu_kernel_table())), propagator_(all_ops(), PlanOptions{}) {}
-
   void check(const Json& fact, CaseReport& report) override {
     if (fact.contains("meshes")) return;
     const std::string call = fact.at("call");
@@ -194,29 +188,11 @@ class TwoMeshChecker final : public FactChecker {
 
  private:
   void run(const CallRow& row, const Json& fact, bool computed, bool equal, CaseReport& report) {
-    const auto source = std::make_shared<SourceText>("program", program_of(row, fact));
-    const ast::Program program = parse_program(source);
-    const Environment params;
-    const MeshLayout* own = arena_.layout({.shape = {8}, .names = {"ours"}, .ranks = {}});
-    WorldOptions options;
-    options.ranks = 8;
-    options.device = [this](std::int64_t) -> Device& { return *device_; };
-    options.propagator = &propagator_;
-    options.plans = &propagator_.plans();
-    std::array<std::vector<std::string>, 8> differences;
-    const WorldResult result = run_world(options, [&](RankContext& context) {
-      context.meshes->construct(own);
-      Interpreter in({.program = &program,
-                      .params = &params,
-                      .registry = &all_ops(),
-                      .layout = own,
-                      .reported = own,
-                      .rank = context.rank,
-                      .world_size = 8});
-      in.run();
-      differences[static_cast<std::size_t>(context.rank)] = compare(in, row, fact, equal);
-    });
-    const std::string error = result.failures.empty() ? "" : result.merged().what();
+    std::vector<std::string> differences;
+    const std::string error =
+        ranks_.run(8, program_of(row, fact), [&](const Interpreter& in, std::int64_t rank) {
+          if (rank == 0) differences = compare(in, row, fact, equal);
+        });
     if (computed != error.empty()) {
       report.differs("result", computed ? "computed" : "refused",
                      error.empty() ? "computed" : error);
@@ -224,7 +200,12 @@ class TwoMeshChecker final : public FactChecker {
                error.find("redistribute") == std::string::npos) {
       report.differs("refusal", "the move that helps", error);
     }
-    for (const std::string& text : differences[0]) report.differs("value", nullptr, text);
+    for (const std::string& text : differences) report.differs("value", nullptr, text);
+  }
+
+  // The program says on which mesh the result is.
+  static bool labels(const CallRow& row) {
+    return row.call.starts_with("from_local") || row.call.starts_with("local_map");
   }
 
   static std::vector<std::string> compare(const Interpreter& in, const CallRow& row,
@@ -233,11 +214,10 @@ class TwoMeshChecker final : public FactChecker {
     const Value& got = *in.find("r");
     if (row.on_two == OnTwo::kMoved) {
       compare_tensor(got.as<DTensor>(), in, "second", fact.at("placements")[1], differences);
-    } else if (fact.at("ok") && fact.contains("mesh") &&
-               (equal || row.call.starts_with("from_local"))) {
-      const bool second = row.call.starts_with("from_local");
+    } else if (fact.at("ok") && fact.contains("mesh") && (equal || labels(row))) {
       if (!row.call.starts_with("get_total") && !row.call.starts_with("clip")) {
-        compare_tensor(got.as<DTensor>(), in, second ? "second" : "first", Json(), differences);
+        compare_tensor(got.as<DTensor>(), in, labels(row) ? "second" : "first",
+                       labels(row) ? fact.at("placements_of_result") : Json(), differences);
       }
       if (json_of(got.as<DTensor>().shape()) != fact.at("shape")) differences.push_back("shape");
     } else if (fact.at("ok") && fact.contains("list")) {
@@ -259,9 +239,7 @@ class TwoMeshChecker final : public FactChecker {
     }
   }
 
-  Arena arena_;
-  std::unique_ptr<Device> device_;
-  Propagator propagator_;
+  ProgramRanks ranks_;
 };
 
 }  // namespace

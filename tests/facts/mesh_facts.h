@@ -10,5 +10,6 @@ namespace shardlab {
 
 std::unique_ptr<FactChecker> make_mesh_program_checker(std::string_view stem);
 std::unique_ptr<FactChecker> make_two_mesh_checker(std::string_view stem);
+std::unique_ptr<FactChecker> make_mesh_value_checker(std::string_view stem);
 
 }  // namespace shardlab

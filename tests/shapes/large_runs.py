@@ -48,6 +48,8 @@ SETTINGS = {
     "head_on": {"mesh.pp": 2},
     "hidden_wait": {"mesh.cp": 3},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
+    # Uneven pieces move to another mesh by messages, of up to 16,384 ranks.
+    "modules_on_slices": {"mesh.tp": 2},
     "interleaved": {"mesh.pp": 4},
     "interleaved_one_forward_one_backward": {"mesh.pp": 4},
     "looped_bfs": {"mesh.pp": 4},
@@ -73,7 +75,8 @@ SETTINGS = {
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
 # Errors of programs that read values or make a group across the mesh.
 REFUSED = ("a shape-only device holds no values to read",
-           "a group that is not a line of the scenario's mesh", "but no second mesh")
+           "a group that is not a line of the scenario's mesh",
+           "views of all its ranks, in one order")
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
 
 # Runs a command and writes its cost to a file descriptor: processor time in s, memory in MiB.

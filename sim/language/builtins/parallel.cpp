@@ -2,7 +2,15 @@
 // the style.
 #include "api/parallel.h"
 
+#include <algorithm>
+
 #include "api/mesh.h"
+#include "autograd/tape.h"
+#include "base/fix.h"
+#include "comm/observer.h"
+#include "mesh/mesh_views.h"
+#include "mesh/shard_pattern.h"
+#include "mesh/type_string.h"
 #include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
@@ -112,12 +120,128 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
   return out;
 }
 
+constexpr std::string_view kColwise = "ColwiseParallel", kRowwise = "RowwiseParallel";
+
+Value run_colwise(Interpreter&, const Value*, CallValues) { return std::string(kColwise); }
+Value run_rowwise(Interpreter&, const Value*, CallValues) { return std::string(kRowwise); }
+
+/// Places a tensor, or each of a dict's by its name, which stands for a module here.
+Value placed_module(Interpreter& in, const Parameters& given,
+                    const std::function<DTensor(const DTensor&, const std::string&)>& place) {
+  constexpr std::string_view kModule = "module";
+  const auto placed = [&](const Value& value, const std::string& name) {
+    if (!value.is_tensor()) {
+      fail(Fix{"{\"fc.weight\": w, \"fc.bias\": b}, or a tensor"}, "a module is a dict of tensors");
+    }
+    const DTensor& x = value.as<DTensor>();
+    return placed_parameter(in, x, [&] { return place(x, name); });
+  };
+  const auto* parameters = given[kModule].get<DictValue>();
+  if (parameters == nullptr) return placed(given[kModule], "");
+  DictValue out = make_dict();
+  for (const auto& [name, value] : *parameters->entries) {
+    out.entries->emplace_back(
+        name, placed(value, name.is<std::string>() ? name.as<std::string>() : std::string()));
+  }
+  return out;
+}
+
+/// A leaf becomes another leaf.
+DTensor placed_on(const DTensor& x, const MeshLayout* layout, const Placements& placements) {
+  const bool leaf = x.distributed() && x.requires_grad() && is_leaf(x);
+  const DTensor out = distribute_tensor(leaf ? detach(x) : x, layout, placements);
+  if (leaf) require_grad(out);
+  return out;
+}
+
+// Names as the plan of torch has them: of a module, or of its weight.
+std::string style_of(const Value& plan, std::string name) {
+  if (plan.is<std::string>()) return plan.as<std::string>();
+  for (const char* end : {".weight", ".bias"}) {
+    if (name.ends_with(end)) name.resize(name.rfind('.'));
+  }
+  const auto* rows = plan.get<DictValue>();
+  for (std::size_t i = 0; rows != nullptr && i < rows->entries->size(); ++i) {
+    const auto& [pattern, style] = (*rows->entries)[i];
+    const bool texts = pattern.is<std::string>() && style.is<std::string>();
+    if (texts && name_fits(pattern.as<std::string>(), name)) return style.as<std::string>();
+  }
+  return {};
+}
+
+Value run_parallelize_module(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("parallelize_module", {"module", "device_mesh=", "parallelize_plan="},
+                         std::move(call));
+  const MeshLayout* mesh = construct_mesh(layout_of(in, given["device_mesh"]));
+  if (mesh->ndim() != 1) {
+    fail(Fix{"mesh[\"tp\"]"}, "parallelize_module: {} has more dims than one", mesh->text());
+  }
+  return placed_module(in, given, [&](const DTensor& x, const std::string& name) {
+    const std::string style = style_of(given["parallelize_plan"], name);
+    if (style == kColwise) return placed_on(x, mesh, {Placement::shard(0)});
+    if (style != kRowwise) return x;
+    return placed_on(x, mesh, {x.ndim() < 2 ? Placement::replicate() : Placement::shard(1)});
+  });
+}
+
+/// Warns of a dim that gets replicas while its name, or that of the other, promises pieces.
+void warn_of_replicas(const MeshLayout& mesh) {
+  const std::vector<std::string>& names = mesh.names();
+  const auto has = [&](std::size_t dim, std::string_view word) {
+    return ("_" + names[dim] + "_").find(word) != std::string::npos;
+  };
+  const bool meant = !has(0, "shard") && !has(0, "fsdp") && !has(0, "_cp_") && !has(1, "_cp_");
+  Observer* const observer = observer_to_tell();
+  if (meant || observer == nullptr) return;
+  observer->warning(fmt::format(
+      "mesh.replicas-meant: fully_shard over {} keeps replicas along {} and pieces along {} alone; "
+      "mesh[\"{}\", \"{}\"]._flatten(\"{}_{}\") has pieces over all",
+      mesh.text(), names[0], names[1], names[0], names[1], names[0], names[1]));
+}
+
+/// The parameter cut over `over`; one that is on a slice of other dims is then on both.
+DTensor fully_sharded(const Interpreter& in, const DTensor& x, const MeshLayout* over) {
+  Placements placements(over->ndim(), Placement::replicate());
+  const auto shared = [&](const std::string& name) {
+    return x.spec()->layout()->find_dim(name).has_value();
+  };
+  if (!x.distributed() || std::ranges::any_of(over->names(), shared)) {
+    placements.back() = Placement::shard(0);
+    return placed_on(x, over, placements);
+  }
+  const MeshLayout& own = *x.spec()->layout();
+  std::int64_t pieces = 1;
+  for (std::size_t dim = 0; dim < own.ndim(); ++dim) {
+    if (x.spec()->placements()[dim].is_shard(0)) pieces *= own.size(dim);
+  }
+  placements.back() = pieces == 1 ? Placement::shard(0) : Placement::strided_shard(0, pieces);
+  for (const Placement& placement : x.spec()->placements()) placements.push_back(placement);
+  const MeshView views[] = {view_of(*over), view_of(own)};
+  const MeshLayout* joint = part_of(concatenated(views), in.setup().rank);
+  return placed_on(x, construct_mesh(joint), placements);
+}
+
+Value run_fully_shard(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("fully_shard", {"module", "mesh=", "reshard_after_forward="},
+                         std::move(call));
+  const MeshLayout* mesh = construct_mesh(layout_of(in, given["mesh"]));
+  if (mesh->ndim() > 2) {
+    fail(Fix{"mesh[\"dp\"], or two dims: replicas, then pieces"},
+         "fully_shard: {} has more dims than two", mesh->text());
+  }
+  if (mesh->ndim() == 2) warn_of_replicas(*mesh);
+  return placed_module(
+      in, given, [&](const DTensor& x, const std::string&) { return fully_sharded(in, x, mesh); });
+}
+
 }  // namespace
 
 BuiltinTable parallel_builtins() {
   static const Builtin kTable[] = {
-      {"column_wise", run_column_wise}, {"loss_parallel", run_loss_parallel},
-      {"row_wise", run_row_wise},       {"sequence_parallel", run_sequence_parallel},
+      {std::string(kColwise), run_colwise}, {std::string(kRowwise), run_rowwise},
+      {"column_wise", run_column_wise},     {"fully_shard", run_fully_shard},
+      {"loss_parallel", run_loss_parallel}, {"parallelize_module", run_parallelize_module},
+      {"row_wise", run_row_wise},           {"sequence_parallel", run_sequence_parallel},
       {"shard", run_shard_parameters},
   };
   return kTable;

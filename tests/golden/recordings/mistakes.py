@@ -22,9 +22,11 @@ WIDTH, INNER, ROWS, LAYERS = 8, 16, 4, 2
 MISTAKES = {
     "tp": {
         "none": "",
+        "other_way": "",  # the result of blocks.1.up is twice as large, and halved behind it
         "no_sum_of_down": "blocks.1.down",  # the sum behind rows is forgotten
         "sum_twice": "blocks.0",
         "no_sum_of_gradients": "blocks.1.up",  # by the copy in front of columns, in backward
+        "norm_of_rank_1": "blocks.1.norm",  # another epsilon on that rank
         "wrong_piece": "blocks.1.down",  # its weight is the other rank's
         "scaled_gradient": "blocks.0.up.weight.grad",
     },
@@ -72,7 +74,9 @@ class Block(nn.Module):
     def __init__(self, way, mistake):
         super().__init__()
         self.way, self.mistake = way, mistake
-        self.norm = nn.LayerNorm(WIDTH, eps=1e-1 if mistake == "other_norm" else 1e-5)
+        other = mistake == "other_norm" or (mistake == "norm_of_rank_1" and
+                                            os.environ.get("RANK") == "1")
+        self.norm = nn.LayerNorm(WIDTH, eps=1e-1 if other else 1e-5)
         self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH, bias=False)
 
     def cut(self, rank, ranks):
@@ -87,7 +91,10 @@ class Block(nn.Module):
         h = self.norm(x)
         if self.way == "tp" and self.mistake != "no_sum_of_gradients":
             h = Copy.apply(h)
-        h = self.down(F.gelu(self.up(h)))
+        if self.mistake == "other_way":
+            h = self.down(F.gelu((self.up(2 * h) + self.up.bias) / 2))
+        else:
+            h = self.down(F.gelu(self.up(h)))
         if self.way == "tp" and self.mistake != "no_sum_of_down":
             h = Sum.apply(h)
         if self.way == "tp" and self.mistake == "sum_twice":

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "mesh/local_shape.h"
 #include "tests/support/refusal.h"
 
@@ -140,6 +142,61 @@ TEST_CASE("M-7 a coordinate of another mesh is refused, also one of as many dims
   CHECK(refusal_of([&] { mesh->rank_at(there); }) == refusal);
   CHECK(refusal_of([&] { mesh->group_ranks(0, there); }) == refusal);
   CHECK(mesh->rank_at({1, 0}) == 2);
+}
+
+// Row-major sizes have a common refinement exactly if the products of their last sizes divide each
+// other in turn; the coordinate on a mesh is read from that on the refinement.
+TEST_CASE("R-45 meshes over the same ranks have a refinement, and axes on it") {
+  Arena arena;
+  const std::vector<Dims> shapes = {{24},   {2, 12},   {12, 2},   {3, 8},       {8, 3},  {4, 6},
+                                    {6, 4}, {2, 3, 4}, {4, 3, 2}, {2, 2, 2, 3}, {1, 24}, {24, 1}};
+  int found = 0, none = 0;
+  for (const bool turned : {false, true}) {
+    std::vector<std::int64_t> order;
+    for (std::int64_t i = 0; i < 24 && turned; ++i) order.push_back(23 - i);
+    for (const Dims& one : shapes) {
+      for (const Dims& other : shapes) {
+        const MeshLayout* a = arena.layout({one, {}, order});
+        const MeshLayout* b = arena.layout({other, {}, order});
+        std::set<std::int64_t> bounds;
+        for (const Dims& shape : {one, other}) {
+          std::int64_t product = 1;
+          for (std::size_t dim = shape.size(); dim-- > 0;) bounds.insert(product *= shape[dim]);
+        }
+        bool divide = true;
+        std::int64_t last = 1;
+        for (const std::int64_t bound : bounds) {
+          divide = divide && bound % last == 0;
+          last = bound;
+        }
+        CAPTURE(a->text());
+        CAPTURE(b->text());
+        const MeshLayout* fine = refinement(*a, *b);
+        REQUIRE((fine != nullptr) == divide);
+        ++(divide ? found : none);
+        for (const MeshLayout* mesh : {a, b}) {
+          if (!divide) continue;
+          const auto axes = axes_on(*fine, *mesh);
+          REQUIRE(axes);
+          for (std::int64_t rank = 0; rank < 24; ++rank) {
+            const Coordinate at = *fine->coordinate_of(rank);
+            for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+              std::int64_t place = 0;
+              for (const auto& [part, step] : (*axes)[dim]) place += at[part] * step;
+              CHECK(place == (*mesh->coordinate_of(rank))[dim]);
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(found > 100);
+  CHECK(none > 50);
+  const MeshLayout* root = arena.layout({{4, 3, 2}, {"a", "b", "c"}, {}});
+  const MeshLayout* part = slice_layout(root, Names{"a", "c"}, 3);
+  CHECK(refinement(*root, *part) == root);
+  CHECK((*axes_on(*root, *part))[1] == MeshAxis{{2, 1}});
+  CHECK(refinement(*root, *arena.layout({{4, 3}, {"a", "b"}, {}})) == nullptr);
 }
 
 }  // namespace

@@ -83,6 +83,41 @@ class MeshDraw {
   std::mt19937 random_;
 };
 
+// Deals out a value by `from`, moves it, and cuts the whole by `to`.
+void check_move(OnMesh& all, const DTensorSpec* from, const DTensorSpec* to) {
+  std::vector<Elements> got(kRanksOfWorld);
+  std::vector<double> received(kRanksOfWorld);
+  all.run([&](RankContext& rank) {
+    rank.meshes->construct(from->layout());
+    rank.meshes->construct(to->layout());
+    const auto at = from->layout()->coordinate_of(rank.rank);
+    const Tensor piece =
+        at ? test::tensor(local_shape(*from, *at), dealt_piece(*from, *at), DType::kF64)
+           : test::tensor({0}, {}, DType::kF64);
+    test::Seen seen;
+    const Tensor moved = redistribute_local(piece, from, to);
+    const auto index = static_cast<std::size_t>(rank.rank);
+    got[index] = read_doubles(moved);
+    for (const CollectiveRecord& record : seen.collectives) {
+      // Of equal pieces, a ring sends as much as it receives.
+      if (record.kind == CollectiveKind::kAllGather) received[index] += record.sent_bytes;
+      if (record.kind == CollectiveKind::kRecv) received[index] += record.bytes;
+    }
+  });
+  CAPTURE(from->layout()->text());
+  CAPTURE(to_string(from->placements()));
+  CAPTURE(to_string(to->placements()));
+  for (std::int64_t rank = 0; rank < kRanksOfWorld; ++rank) {
+    const auto at = to->layout()->coordinate_of(rank);
+    const DTensorSpec* plain = to;
+    const Elements expected = at ? dealt_piece(*plain, *at) : Elements{};
+    CHECK(got[static_cast<std::size_t>(rank)] == expected);
+  }
+  if (!from->has_partial() && from->layout() != to->layout()) {
+    CHECK(*std::ranges::max_element(received) == bytes_between(*from, *to));
+  }
+}
+
 TEST_CASE("R-45 a value moves between any two meshes") {
   OnMesh all({kRanksOfWorld});
   Arena& arena = all.layout()->arena();
@@ -92,35 +127,30 @@ TEST_CASE("R-45 a value moves between any two meshes") {
     const auto& shape = kShapes[draw.below(std::size(kShapes))];
     const DTensorSpec* from = draw.spec(draw.mesh(arena), {shape[0], shape[1]}, true);
     const DTensorSpec* to = draw.spec(draw.mesh(arena), {shape[0], shape[1]}, false);
-    std::vector<Elements> got(kRanksOfWorld);
-    std::vector<double> received(kRanksOfWorld);
-    all.run([&](RankContext& rank) {
-      rank.meshes->construct(from->layout());
-      rank.meshes->construct(to->layout());
-      const auto at = from->layout()->coordinate_of(rank.rank);
-      const Tensor piece =
-          at ? test::tensor(local_shape(*from, *at), dealt_piece(*from, *at), DType::kF64)
-             : test::tensor({0}, {}, DType::kF64);
-      test::Seen seen;
-      const Tensor moved = redistribute_local(piece, from, to);
-      const auto index = static_cast<std::size_t>(rank.rank);
-      got[index] = read_doubles(moved);
-      for (const CollectiveRecord& record : seen.collectives) {
-        if (record.kind == CollectiveKind::kRecv) received[index] += record.bytes;
-      }
-    });
-    CAPTURE(from->layout()->text());
-    CAPTURE(to_string(from->placements()));
-    CAPTURE(to_string(to->placements()));
-    for (std::int64_t rank = 0; rank < kRanksOfWorld; ++rank) {
-      const auto at = to->layout()->coordinate_of(rank);
-      const DTensorSpec* plain = to;
-      const Elements expected = at ? dealt_piece(*plain, *at) : Elements{};
-      CHECK(got[static_cast<std::size_t>(rank)] == expected);
+    check_move(all, from, to);
+  }
+}
+
+TEST_CASE("R-45 a value moves between any two views of all ranks") {
+  OnMesh all({kRanksOfWorld});
+  Arena& arena = all.layout()->arena();
+  MeshDraw draw(5);
+  const std::vector<Dims> shapes = {{8}, {2, 4}, {4, 2}, {2, 2, 2}};
+  constexpr std::int64_t kSizes[][2] = {{16, 8}, {8, 3}, {13, 6}, {10, 4}, {24, 16}};
+  const auto drawn = [&](const Dims& size) {
+    const auto index = static_cast<std::size_t>(draw.below(std::ssize(shapes)));
+    const MeshLayout* mesh = arena.layout({shapes[index], {}, {}});
+    Placements placements;
+    for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+      const std::int64_t kind = draw.below(5);
+      placements.push_back(kind < 2 ? Placement::replicate() : Placement::shard(kind == 2 ? 1 : 0));
     }
-    if (!from->has_partial() && from->layout() != to->layout()) {
-      CHECK(*std::ranges::max_element(received) == bytes_between(*from, *to));
-    }
+    return arena.spec(mesh, placements, contiguous_meta(size, DType::kF64));
+  };
+  for (int i = 0; i < 120; ++i) {
+    const auto& size = kSizes[draw.below(std::size(kSizes))];
+    const DTensorSpec* from = drawn({size[0], size[1]});
+    check_move(all, from, drawn({size[0], size[1]}));
   }
 }
 
