@@ -53,6 +53,7 @@ struct FlightEntry {
   std::int32_t word = 0;
   std::int32_t group = 0;  ///< in FlightDump::names
   bool message = false;
+  bool completed = false;
   bool pending = true;  ///< neither completed nor given up
 };
 

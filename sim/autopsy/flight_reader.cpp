@@ -53,12 +53,11 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
   const std::size_t first = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size() - 1);
   dump.cut = bytes[first] == '{' ? !read_flight_json(path, bytes, values, texts)
                                  : !read_flight_pickle(path, bytes, values);
-  values.finish();
-  std::ranges::sort(dump.entries, {}, &FlightEntry::record);
-  if (dump.entries.empty() && dump.groups.empty()) {
+  if (!values.finish()) {
     fail(ErrorKind::kValue, Fix{"give files of torch._C._distributed_c10d._dump_fr_trace"},
          "{}: no dump of a flight recorder", path);
   }
+  std::ranges::sort(dump.entries, {}, &FlightEntry::record);
   dump.rank = rank_in(path);
   if (dump.rank < 0) dump.rank = rank_of_groups(dump);
   if (dump.rank < 0) {

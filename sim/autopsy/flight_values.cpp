@@ -67,7 +67,7 @@ void FlightValues::begin(FlightDump& dump) {
   groups_.clear();
 }
 
-bool FlightValues::close() {
+bool FlightValues::close(Kind) {
   if (marks_.empty()) return false;
   const std::size_t from = marks_.back();
   marks_.pop_back();
@@ -101,7 +101,7 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
         take_entry(fields);
         return true;
       }
-      made = {.kind = Kind::kFrame, .integer = static_cast<std::int64_t>(frames_.size())};
+      made = {.kind = Kind::kRecord, .integer = static_cast<std::int64_t>(frames_.size())};
       frames_.push_back(
           {at(fields, kName).view(), at(fields, kFile).view(), at(fields, kLine).integer});
       return true;
@@ -197,7 +197,7 @@ const FlightValues::Frame* FlightValues::user_frame(const FlightValue& frames) c
   std::size_t count = 0;
   const FlightValue* all = items(frames, count);
   for (std::size_t i = 0; i < count; ++i) {
-    if (all[i].kind != Kind::kFrame) continue;
+    if (all[i].kind != Kind::kRecord) continue;
     const Frame& frame = frames_[static_cast<std::size_t>(all[i].integer)];
     if (!is_torch(frame.file)) return &frame;
   }
@@ -244,6 +244,7 @@ void FlightValues::take_entry(const Fields& fields) {
       groups_.try_emplace(name, static_cast<std::int32_t>(dump_->names.size()));
   if (fresh) dump_->names.emplace_back(name);
   const bool message = at(fields, kIsMessage).integer != 0;
+  const bool completed = at(fields, kState).view() == "completed";
   dump_->entries.push_back(
       {.record = at(fields, kRecord).integer,
        .sequence = at(fields, message ? kMessageSequence : kSequence).integer,
@@ -252,7 +253,8 @@ void FlightValues::take_entry(const Fields& fields) {
        .word = word_of(fields),
        .group = known->second,
        .message = message,
-       .pending = at(fields, kState).view() != "completed" && at(fields, kRetired).integer == 0});
+       .completed = completed,
+       .pending = !completed && at(fields, kRetired).integer == 0});
 }
 
 namespace {
@@ -287,7 +289,7 @@ void FlightValues::take_groups(const FlightValue& config) {
 }
 
 // An entry that is not complete is none.
-void FlightValues::finish() {
+bool FlightValues::finish() {
   const std::size_t entries = dump_->entries.size();
   while (!marks_.empty()) {
     const std::size_t from = marks_.back();
@@ -297,11 +299,14 @@ void FlightValues::finish() {
     if (!close()) size_ = before;
   }
   dump_->entries.resize(entries);
+  bool found = false;
   std::size_t count = 0;
   const FlightValue* root = size_ == 0 ? nullptr : items(stack_.front(), count);
   for (std::size_t i = 0; i + 1 < count; i += 2) {
+    found = found || root[i].view() == "entries";
     if (root[i].view() == "pg_config") take_groups(root[i + 1]);
   }
+  return found || !dump_->groups.empty();
 }
 
 }  // namespace shardlab

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/autopsy/flight_dump.h"
+#include "sim/checkpoint/pickle.h"
 
 namespace shardlab {
 
@@ -41,7 +42,7 @@ FlightField field_of(std::string_view key);
 
 /// A value, small enough to copy. Text is in the file's bytes.
 struct FlightValue {
-  enum class Kind : std::uint8_t { kNone, kBool, kInteger, kReal, kText, kList, kDict, kFrame };
+  using Kind = PickleKind;  ///< tuples are lists, frames records
   Kind kind = Kind::kNone;
   FlightField field = FlightField::kOther;  ///< of text
   std::uint32_t count = 0;                  ///< of text
@@ -58,6 +59,8 @@ struct FlightValue {
 /// once.
 class FlightValues {
  public:
+  static constexpr bool kMayBeCut = true;
+
   explicit FlightValues(FlightWords& words) : words_(words) {}
   /// For the next file: memory is kept.
   void begin(FlightDump& dump);
@@ -70,39 +73,45 @@ class FlightValues {
   void push(FlightValue::Kind kind, std::int64_t value = 0) {
     push({.kind = kind, .integer = value});
   }
-  void push_text(std::string_view text) {
+  bool push_text(std::string_view text) {
     FlightValue value{.kind = FlightValue::Kind::kText,
                       .field = field_of(text),
                       .count = static_cast<std::uint32_t>(text.size())};
     value.text = text.data();
     push(value);
+    return true;
   }
+  bool push_long(std::string_view) { return false; }
   void push_container(FlightValue::Kind kind) {
-    push(kind, static_cast<std::int64_t>(boxes_.size()));
+    push(kind == FlightValue::Kind::kTuple ? FlightValue::Kind::kList : kind,
+         static_cast<std::int64_t>(boxes_.size()));
     boxes_.push_back({});
   }
   void mark() { marks_.push_back(static_cast<std::uint32_t>(size_)); }
-  std::size_t size() const { return size_; }
-  const FlightValue& top() const { return stack_[size_ - 1]; }
-  /// The value that a pickle has put aside under this number; null: none.
-  const FlightValue* kept(std::uint64_t place) const {
-    return place < memo_size_ ? &memo_[place] : nullptr;
+  /// A pickle puts the top value aside under a number, and takes it again.
+  bool keep(std::uint64_t place) {
+    if (size_ == 0) return false;
+    if (place >= memo_.size()) memo_.resize(2 * place + kRoom);
+    memo_[place] = stack_[size_ - 1];
+    memo_size_ = std::max<std::size_t>(memo_size_, place + 1);
+    return true;
+  }
+  bool recall(std::uint64_t place) {
+    if (place < memo_size_) push(memo_[place]);
+    return place < memo_size_;
   }
   std::size_t kept_count() const { return memo_size_; }
-  void keep(std::uint64_t place) {
-    if (place >= memo_.size()) memo_.resize(2 * place + kRoom);
-    memo_[place] = top();
-    memo_size_ = std::max<std::size_t>(memo_size_, place + 1);
-  }
+  /// Opcodes of classes and of calls: none is read.
+  static bool object(char, const char*) { return false; }
   /// The values above the last mark, or the last `count`, become entries of the container below
   /// them. False: there is no such container.
-  bool close();
-  bool append(std::size_t count) { return extend(size_ - count, count); }
+  bool close(FlightValue::Kind = FlightValue::Kind::kList);
+  bool append(FlightValue::Kind, std::size_t count) { return extend(size_ - count, count); }
   /// They become a tuple in its place.
   bool close_tuple();
   bool make_tuple(std::size_t count);
-  /// The end of the file, or of a part of one: what is open is closed.
-  void finish();
+  /// The end of the file, or of a part of one: what is open is closed. Whether it is a dump.
+  bool finish();
 
  private:
   struct Box {

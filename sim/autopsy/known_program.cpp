@@ -67,6 +67,32 @@ Alignment align(const std::vector<LooseCall>& dumped, const std::vector<LooseCal
   return {equal, dumped.size(), end % step};
 }
 
+// Of two sides that parted, the program's next call is right.
+void settle(Autopsy& found, const std::vector<FlightDump>& dumps, const FlightWords& words,
+            const LooseCall& next) {
+  const auto is_next = [&](std::int32_t word) {
+    return LooseCall{loose_kind(words[word].kind()), words[word].sizes} == next;
+  };
+  if (!found.tie || found.theirs < 0 || is_next(found.ours) == is_next(found.theirs)) return;
+  if (is_next(found.theirs)) {
+    std::swap(found.ours, found.theirs);
+    std::swap(found.our_place, found.their_place);
+  }
+  found.tie = false;
+  found.others.clear();
+  std::erase_if(found.culprits, [&](std::int64_t rank) {
+    const auto& all = std::ranges::find(dumps, rank, &FlightDump::rank)->entries;
+    const auto entry = std::ranges::find(all, found.record, &FlightEntry::record);
+    const bool right = entry != all.end() && is_next(entry->word);
+    if (right) found.others.push_back(rank);
+    return right;
+  });
+  const FlightWord& word = words[found.theirs];
+  found.group = word.group;
+  found.op = std::string(word.kind());
+  found.line = word.line;
+}
+
 }  // namespace
 
 void join(Autopsy& found, const std::vector<FlightDump>& dumps, const FlightWords& words,
@@ -93,6 +119,7 @@ void join(Autopsy& found, const std::vector<FlightDump>& dumps, const FlightWord
   }
   const LooseCall& next = calls[there.next];
   const LooseCall& last = calls[(there.next + calls.size() - 1) % calls.size()];
+  settle(found, dumps, words, next);
   found.recorded.push_back(fmt::format("recorded            rank {}'s next call is {} {} at {}",
                                        found.rank, next.kind, next.sizes, *next.place));
   const FlightWord* const word = found.theirs < 0 ? nullptr : &words[found.theirs];

@@ -11,7 +11,7 @@
 namespace shardlab {
 
 struct CheckpointMistake {
-  std::string id;                 ///< "rank-order" (sim/contract.md)
+  std::string id;                 ///< "rank-order" (sim/ids.md)
   std::string told;               ///< its numbers: "dim=0; ranks=4; order=1, 0, 3, 2"
   std::vector<Edit> edits;        ///< they give the first tensor again; none: some of it is lost
   std::vector<std::string> also;  ///< other mistakes that give the same

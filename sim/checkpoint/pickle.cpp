@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/escaped_text.h"
 #include "base/fix.h"
+#include "sim/checkpoint/pickle_machine.h"
 
 namespace shardlab {
 
@@ -39,23 +39,72 @@ std::string opcode_name(char code) {
   return std::string(kNames.substr(at, kNames.find(' ', at) - at));
 }
 
-class PickleMachine {
+class PickleNodes {
  public:
-  PickleMachine(Pickle& pickle, const PickleRules& rules) : pickle_(pickle), rules_(rules) {}
+  static constexpr bool kMayBeCut = false;
 
-  void run() {
+  PickleNodes(Pickle& pickle, const PickleRules& rules) : pickle_(pickle), rules_(rules) {}
+
+  void read() {
     pickle_.nodes_.emplace_back();  // 0: none
-    for (char code = take(1)[0]; code != '.'; code = take(1)[0]) {
-      begin_ = at_ - 1;
-      if (!step(code)) {
+    switch (PickleMachine(pickle_.bytes_, *this).run(begin_)) {
+      case PickleEnd::kCut:
+        refuse("goes on after the end");
+      case PickleEnd::kUnknown:
         fail(ErrorKind::kUnsupported, Fix{"save it with PyTorch's torch.save or checkpoint.save"},
              "{}: the pickle has the opcode {} at byte {}, which is not read", pickle_.path_,
-             opcode_name(code), begin_);
-      }
-      check_memory();
+             opcode_name(pickle_.bytes_[begin_]), begin_);
+      case PickleEnd::kStop:
+        pickle_.root_ = pop();
+        return;
+      default:
+        refuse("has a number that is too large");
     }
-    begin_ = at_ - 1;
-    pickle_.root_ = pop();
+  }
+
+  // ---- the opcodes; PickleMachine calls them ----
+
+  void push(Kind kind, std::int64_t value) {
+    if (kind == Kind::kNone) {
+      push_node(0);
+    } else {
+      add({.kind = kind, .data = static_cast<std::uint64_t>(value)});
+    }
+  }
+  bool push_text(std::string_view text, Kind kind = Kind::kText) {
+    return add({kind, true, static_cast<std::uint32_t>(text.size()),
+                static_cast<std::uint64_t>(text.data() - pickle_.bytes_.data())});
+  }
+  bool push_long(std::string_view bytes) { return push_text(bytes, Kind::kLong); }
+  void push_container(Kind kind) { add({.kind = kind}); }
+  void mark() { marks_.push_back(static_cast<std::uint32_t>(stack_.size())); }
+  std::size_t kept_count() const { return memo_.size(); }
+  bool keep(std::uint64_t place) {
+    const std::uint32_t top = pop();
+    if (place >= memo_.size()) memo_.resize(place + 1, kNothing);
+    memo_[place] = top;
+    return push_node(top);
+  }
+  bool recall(std::uint64_t place) {
+    if (place >= memo_.size() || memo_[place] == kNothing) refuse("finds nothing in its place");
+    return push_node(memo_[place]);
+  }
+  bool close(Kind kind) { return extend(kind, take_mark()); }
+  bool append(Kind kind, std::size_t count) { return extend(kind, stack_.size() - count); }
+  bool close_tuple() { return add_tuple(take_mark()); }
+  bool make_tuple(std::size_t count) { return add_tuple(stack_.size() - count); }
+  // Classes, and calls of them.
+  bool object(char code, const char*& at) {
+    if (code == 'R' || code == '\x81') return call();
+    if (code == 'b') return build();
+    if (code == 'Q') return add({.kind = Kind::kStored, .data = pop()});
+    if (code == 'c') {
+      const std::string_view module = line(at);
+      return add_class(module, line(at));
+    }
+    if (code != '\x93') return false;
+    const std::string_view name = name_at(pop());
+    return add_class(name_at(pop()), name);
   }
 
  private:
@@ -77,45 +126,23 @@ class PickleMachine {
       refuse("is one value more than the size explains");
   }
 
-  // ---- the bytes ----
-
-  std::string_view take(std::uint64_t count) {
-    if (count > pickle_.bytes_.size() - at_) refuse("goes on after the end");
-    at_ += count;
-    return std::string_view(pickle_.bytes_).substr(at_ - count, count);
-  }
-  std::uint64_t number(int width) {
-    std::uint64_t value = 0;
-    const std::string_view bytes = take(static_cast<std::uint64_t>(width));
-    std::memcpy(&value, bytes.data(), bytes.size());
-    return value;
-  }
-  std::string_view line() {
-    const std::size_t end = std::min(pickle_.bytes_.find('\n', at_), pickle_.bytes_.size());
-    const std::string_view text = take(end + 1 - at_);
-    return text.substr(0, text.size() - 1);
+  std::string_view line(const char*& at) const {
+    const std::string_view bytes = pickle_.bytes_;
+    const auto from = static_cast<std::size_t>(at - bytes.data());
+    const std::size_t end = bytes.find('\n', from);
+    if (end == std::string_view::npos) refuse("goes on after the end");
+    at = bytes.data() + end + 1;
+    return bytes.substr(from, end - from);
   }
 
-  // ---- nodes and the stack ----
-
-  bool push(std::uint32_t index) {
+  bool push_node(std::uint32_t index) {
     stack_.push_back(index);
+    check_memory();
     return true;
   }
   bool add(Node node) {
     pickle_.nodes_.push_back(node);
-    return push(static_cast<std::uint32_t>(pickle_.nodes_.size() - 1));
-  }
-  bool add_text(std::uint64_t count, Kind kind = Kind::kText) {
-    const std::size_t at = at_;
-    return add({kind, true, static_cast<std::uint32_t>(take(count).size()), at});
-  }
-  bool add_long(std::uint64_t width) {
-    if (width > 8) return add_text(width, Kind::kLong);
-    const std::uint64_t value = number(static_cast<int>(width));
-    const auto left = 64 - 8 * width;
-    const auto wide = left == 64 ? 0 : static_cast<std::int64_t>(value << left) >> left;
-    return add({.kind = Kind::kInteger, .data = static_cast<std::uint64_t>(wide)});
+    return push_node(static_cast<std::uint32_t>(pickle_.nodes_.size() - 1));
   }
   // The lowest place of the stack that opcodes may use.
   std::size_t lowest() const { return marks_.empty() ? 0 : marks_.back(); }
@@ -125,10 +152,6 @@ class PickleMachine {
     stack_.pop_back();
     return top;
   }
-  bool mark() {
-    marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
-    return true;
-  }
   std::size_t take_mark() {
     if (marks_.empty()) refuse("finds no mark");
     const std::size_t from = lowest();
@@ -136,55 +159,6 @@ class PickleMachine {
     return from;
   }
   Node& node(std::uint32_t index) { return pickle_.nodes_[index]; }
-
-  // ---- the opcodes ----
-
-  // Whether it is one that is read.
-  bool step(char c) {
-    if (c == '\x94') return memoize(memo_.size());
-    if (c == 'h') return recall(number(1));
-    if (c == 'K') return add({.kind = Kind::kInteger, .data = number(1)});
-    if (c == 'M') return add({.kind = Kind::kInteger, .data = number(2)});
-    if (c == '\x8c') return add_text(number(1));
-    if (c >= '\x85' && c <= '\x87') return add_tuple(stack_.size() + '\x84' - c);
-    if (c == 'R' || c == '\x81') return call();
-    if (c == ')') return add({.kind = Kind::kTuple});
-    if (c == '}') return add({.kind = Kind::kDict});
-    if (c == ']') return add({.kind = Kind::kList});
-    if (c == '(') return mark();
-    if (c == 'u') return extend(Kind::kDict, take_mark());
-    if (c == 'b') return build();
-    if (c == 'N') return push(0);
-    if (c == '\x88' || c == '\x89') return add({.kind = Kind::kBool, .data = c == '\x88'});
-    if (c == 'J') return add({.kind = Kind::kInteger, .data = sign_extended(number(4))});
-    if (c == '\x8a') return add_long(number(1));
-    if (c == 'G') return add({.kind = Kind::kReal, .data = __builtin_bswap64(number(8))});
-    if (c == 'X') return add_text(number(4));
-    if (c == '\x8d') return add_text(number(8));
-    if (c == 't') return add_tuple(take_mark());
-    if (c == 'a') return extend(Kind::kList, stack_.size() - 1);
-    if (c == 'e') return extend(Kind::kList, take_mark());
-    if (c == 's') return extend(Kind::kDict, stack_.size() - 2);
-    if (c == 'q') return memoize(number(1));
-    if (c == 'r') return memoize(number(4));
-    if (c == 'j') return recall(number(4));
-    if (c == 'Q') return add({.kind = Kind::kStored, .data = pop()});
-    if (c == 'c') {
-      const std::string_view module = line();
-      return add_class(module, line());
-    }
-    if (c == '\x93') {
-      const std::string_view name = name_at(pop());
-      return add_class(name_at(pop()), name);
-    }
-    if (c == '\x80' && number(1) > 5) refuse("has a protocol above 5");
-    if (c == '\x95' && number(8) > pickle_.bytes_.size() - at_) refuse("goes on after the end");
-    return c == '\x80' || c == '\x95';
-  }
-
-  static std::uint64_t sign_extended(std::uint64_t value) {
-    return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(value)});
-  }
 
   // Makes a tuple of the values from this place of the stack on.
   bool add_tuple(std::size_t from) {
@@ -224,18 +198,6 @@ class PickleMachine {
     for (; from < stack_.size(); ++from) entries[grown.data + grown.count++] = stack_[from];
     stack_.resize(stack_.size() - more);
     return true;
-  }
-
-  bool memoize(std::uint64_t place) {
-    if (place >= pickle_.bytes_.size()) refuse("has a place that is too large");
-    const std::uint32_t top = pop();
-    if (place >= memo_.size()) memo_.resize(place + 1, kNothing);
-    memo_[place] = top;
-    return push(top);
-  }
-  bool recall(std::uint64_t place) {
-    if (place >= memo_.size() || memo_[place] == kNothing) refuse("finds nothing in its place");
-    return push(memo_[place]);
   }
 
   std::string_view name_at(std::uint32_t index) {
@@ -282,14 +244,14 @@ class PickleMachine {
     } else if (node(target).kind != Kind::kDict) {
       refuse("finds no object");
     }
-    return push(target);
+    return push_node(target);
   }
 
   static constexpr std::uint32_t kNothing = ~0u;  // in a place of the memo
 
   Pickle& pickle_;
   const PickleRules& rules_;
-  std::size_t at_ = 0, begin_ = 0;  // in the bytes; of the opcode
+  std::size_t begin_ = 0;  // of the opcode
   std::deque<std::uint32_t> stack_, memo_, marks_;
   std::map<std::string, std::uint64_t> classes_;
 };
@@ -303,7 +265,7 @@ Pickle Pickle::read(std::string path, std::string bytes, const PickleRules& rule
     fail(ErrorKind::kUnsupported, Fix{"save it in parts"}, "{}: a pickle of more than 4 GiB",
          pickle.path_);
   }
-  PickleMachine(pickle, rules).run();
+  PickleNodes(pickle, rules).read();
   return pickle;
 }
 

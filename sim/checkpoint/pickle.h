@@ -93,7 +93,7 @@ class Pickle {
 
  private:
   friend class PickleValue;
-  friend class PickleMachine;
+  friend class PickleNodes;
   // `data`: the number itself, or where text, class or entries are; `count`: how many.
   struct Node {
     PickleKind kind = PickleKind::kNone;

@@ -9,8 +9,6 @@ namespace shardlab {
 
 namespace {
 
-using Kind = Operation::Kind;
-
 class DiagramRun {
  public:
   DiagramRun(const RankSteps& program, std::int32_t message,
@@ -80,8 +78,8 @@ class DiagramRun {
   }
 
   void post(Place at, const Operation& operation) {
-    if (operation.kind == Kind::kCollective) return join(at, operation.group);
-    const bool sends = operation.kind == Kind::kSend;
+    if (operation.kind == Operation::Kind::kCollective) return join(at, operation.group);
+    const bool sends = operation.kind == Operation::Kind::kSend;
     const std::int32_t from = sends ? at.rank : operation.peer,
                        to = sends ? operation.peer : at.rank;
     auto& [sent, received] = ways_[{from, to, operation.group, operation.tag}];

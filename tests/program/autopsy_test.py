@@ -172,6 +172,18 @@ class Autopsy(program.Program):
                 self.assertIn(line, lines)
                 self.assertEqual(first, self.recorded(path)[1])
 
+    def test_nobody_is_blamed_where_all_calls_have_ended(self):
+        """Uneven pieces, no calls, ranks with calls of their own."""
+        for name in ("models/fsdp_three_layers", "models/mixture_of_experts", "start/moe",
+                     "models/data_tensor_3d", "models/experts_on_views", "hangs/two_groups",
+                     "redistribute/cutting_order", "redistribute/fewest_bytes",
+                     "smoke/pipeline_of_two_meshes", "smoke/torch_distributed",
+                     "zoo/group_of_other_ranks_right", "zoo/positions_without_offset_right"):
+            with self.subTest(name):
+                self.recorded(self.scenarios / f"{name}.toml")
+                code, found, errors = self.autopsy("fr")
+                self.assertEqual((code, found and found["kind"]), (0, "healthy"), errors)
+
     def test_both_sides_of_a_message_of_another_size_are_named(self):
         text = ('[mesh]\npp = 3\n[inputs]\nx = "f32[4]"\n[program]\ncode = """\n'
                 't, got = x.to_local() * 1.0, torch.zeros([SIZE])\n'
@@ -299,6 +311,38 @@ class Autopsy(program.Program):
             "rank_2": dump(foreign[:-1] + [strange], True)})
         found = self.autopsy(name, "--recording", path)[1]
         self.assertIn("is of another program: 0 of", found["recorded"][0])
+
+    def test_a_recording_of_one_process_settles_a_tie(self):
+        """Of two ranks one calls something else, in both orders: the program on a mesh decides."""
+        path = self.scenarios.parent / "tests/golden/recordings/llama__2.15.0.json.gz"
+        mesh = ("--mesh", "tp=2", "--plan", "megatron")
+        dumps = {rank: pickle.loads(content)
+                 for rank, content in self.recorded(path, *mesh)[1].items()}
+        # By hand: the sums of the embedding and of each attention and feed-forward, then logits.
+        modules = ["tok_embeddings", "layers.0.attention.wo", "layers.0.feed_forward.w2",
+                   "layers.1.attention.wo", "layers.1.feed_forward.w2"]
+        for place, module in enumerate(modules):
+            for odd in (0, 1):
+                files = {}
+                for rank, dump in dumps.items():
+                    entries = [
+                        dict(entry, frames=[{"name": "step", "filename": "train.py",
+                                             "line": 10 + entry["record_id"]}])
+                        for entry in dump["entries"][:place + 1]]
+                    entries[-1].update(state="started", retired=False)
+                    if rank == odd:
+                        entries[-1].update(profiling_name="nccl:broadcast", input_sizes=[[7]])
+                    files[f"rank_{rank}"] = pickle.dumps(dict(dump, entries=entries), protocol=2)
+                with self.subTest(module, odd=odd):
+                    name = self.dump(f"tie_{place}_{odd}", files)
+                    self.assertTrue(self.autopsy(name)[1]["tie"])
+                    code, found, errors = self.autopsy(name, "--recording", path, *mesh)
+                    self.assertEqual((code, found["culprits"], found["tie"]), (1, [odd], False),
+                                     errors)
+                    self.assertEqual(found["theirs"]["op"], "broadcast")
+                    self.assertIn(f" at {module}  ", found["recorded"][0])
+                    text = self.shardlab("autopsy", name, "--recording", path, *mesh)[1]
+                    self.assertLessEqual(text.count("\n"), 12)
 
     def test_a_recording_that_hangs_itself(self):
         for name in ("zoo/both_send_first", "faults/deadlock", "zoo/one_rank_gathers_to_save"):

@@ -147,6 +147,33 @@ TEST_CASE("B-42 messages that wait for each other are a circle, and nobody is bl
   CHECK(lost.line == 12);
 }
 
+TEST_CASE("B-42 sizes part ranks of one group, where the call has not ended") {
+  const auto found = [](const std::string& op, bool pending, const Entry& odd_end) {
+    Dumps dumps;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      const Entry uneven{.op = op, .size = rank == 3 ? 2 : 8, .line = 9, .pending = pending};
+      if (pending) {
+        dumps.add(rank, {{.line = 8}, uneven});
+      } else {
+        dumps.add(rank, {{.line = 8}, uneven, rank == 1 ? odd_end : Entry{.line = 20}});
+      }
+    }
+    return dumps.autopsy();
+  };
+  const Entry end{.line = 20}, other{.op = "broadcast", .line = 30, .pending = true};
+  // Rank 3 has a smaller piece; rank 1 parts later.
+  const Autopsy later = found("all_reduce", false, other);
+  CHECK(later.culprits == std::vector<std::int64_t>{1});
+  CHECK(to_string(later.kind) == "other_kind");
+  CHECK(later.line == 30);
+  // Its twin has ended; in the others it is the call that hangs.
+  CHECK(to_string(found("all_reduce", false, end).kind) == "healthy");
+  const Autopsy hangs = found("all_reduce", true, end);
+  CHECK(to_string(hangs.kind) == "other_size");
+  CHECK(hangs.culprits == std::vector<std::int64_t>{3});
+  CHECK(to_string(found("all_to_all", true, end).kind) == "device_stuck");
+}
+
 TEST_CASE("B-42 a dump that is cut keeps the entries before the cut") {
   const std::string whole = dump_of({{.line = 9}, {.line = 10}, {.line = 11}}).dump();
   const std::size_t last = whole.rfind("record_id");

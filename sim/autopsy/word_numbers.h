@@ -1,0 +1,68 @@
+// word_numbers.h - numbers of words, equal where two words have the same meaning in some respect.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/autopsy/flight_dump.h"
+
+namespace shardlab {
+
+/// Made when first asked for. Not thread-safe.
+class WordNumbers {
+ public:
+  explicit WordNumbers(const FlightWords& words) : words_(words) {}
+
+  /// Without places in the group, for other stages.
+  std::int32_t loose(std::int32_t word) const {
+    return number(loose_, word, [](FlightWord& one) { one.op = std::string(one.kind()); });
+  }
+
+  /// Without sizes, which ranks of a role may have of their own; a message by how far it goes.
+  std::int32_t alike(std::int32_t word) const {
+    return number(alike_, word, [](FlightWord& one) {
+      one.sizes = one.output_sizes = one.dtypes = {};
+      std::int64_t own = 0, peer = 0;
+      const std::size_t space = one.op.find(' '), arrow = one.op.find_first_of("-<", space);
+      if (arrow >= one.op.size()) return;
+      std::from_chars(one.op.data() + space + 1, one.op.data() + arrow, own);
+      std::from_chars(one.op.data() + arrow + 2, one.op.data() + one.op.size(), peer);
+      one.op = fmt::format("{} {}", one.kind(), peer - own);
+    });
+  }
+
+  /// With the sizes that members of one group have in common.
+  std::int32_t fit(std::int32_t word) const {
+    return number(fit_, word, [](FlightWord& one) {
+      const auto has = [&](std::string_view part) { return one.op.find(part) < one.op.size(); };
+      const bool all_to_all = has("to_all");
+      if (all_to_all) one.dtypes = {};
+      if (all_to_all || has("allgather") || has("all_gather") || one.op == "scatter")
+        one.sizes = {};
+      if (all_to_all || has("reduce_scatter") || one.op == "gather" || one.op == "reduce") {
+        one.output_sizes = {};
+      }
+    });
+  }
+
+ private:
+  template <typename Change>
+  std::int32_t number(std::vector<std::int32_t>& numbers, std::int32_t word, Change change) const {
+    std::map<FlightWord, std::int32_t> known;
+    for (std::size_t i = 0; numbers.size() < words_.size(); ++i) {
+      FlightWord one = words_[static_cast<std::int32_t>(i)];
+      change(one);
+      numbers.push_back(known.try_emplace(one, static_cast<std::int32_t>(i)).first->second);
+    }
+    return numbers[static_cast<std::size_t>(word)];
+  }
+
+  const FlightWords& words_;
+  mutable std::vector<std::int32_t> loose_, alike_, fit_;  // by word
+};
+
+}  // namespace shardlab
