@@ -7,19 +7,25 @@
     @pytest.mark.shardlab              # or without a change inside: from the first forward on
     def test_another(): ...
 
-`pytest` runs them as they are. `pytest --mesh dp=2,tp=4 --plan megatron` records the step as well,
-and has `shardlab run` take it to the mesh: each value and gradient must be PyTorch's on one rank,
-and that of one device on all of them. A test that fails names the first value that is wrong, its
-module and line. The calls of a step that come after its last backward() are not taken there.
+    def test_ranks(shardlab_ranks):    # on one process, then on ranks: the same values
+        shardlab_ranks(step_of_a_parallel_model, tp=2)
+
+`pytest` runs the first two as they are. `pytest --mesh dp=2,tp=4 --plan megatron` records the step
+as well, and has `shardlab run` take it to the mesh: each value and gradient must be PyTorch's on
+one rank, and that of one device on all of them. A test that fails names the first value that is
+wrong, its module and line. The calls of a step that come after its last backward() are not taken
+there.
 """
 
 import functools
 import importlib.util
+import math
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -61,6 +67,23 @@ def program():
     return os.environ.get("SHARDLAB_PROGRAM") or shutil.which("shardlab") or "shardlab"
 
 
+def recorder():
+    if importlib.util.find_spec("torch") is None:
+        pytest.fail("shardlab: PyTorch is not installed for this Python", pytrace=False)
+    import shardlab_record
+
+    return shardlab_record
+
+
+def run(command):
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
+                              encoding="utf-8", env={**os.environ, "NO_COLOR": "1"})
+    except OSError as error:
+        pytest.fail("shardlab: %s: %s; pip install the wheel, or set SHARDLAB_PROGRAM to the "
+                    "path of shardlab" % (command[0], error.strerror), pytrace=False)
+
+
 class OnMesh:
     """One test: records steps, and has the program judge them."""
 
@@ -72,13 +95,6 @@ class OnMesh:
         self.name = re.sub(r"\W+", "_", request.node.name)
         self.plan = config.getoption("plan")
         self.count = 0
-
-    def recorder(self):
-        if importlib.util.find_spec("torch") is None:
-            pytest.fail("--mesh: PyTorch is not installed for this Python", pytrace=False)
-        import shardlab_record
-
-        return shardlab_record
 
     def path(self):
         self.count += 1
@@ -95,12 +111,7 @@ class OnMesh:
         for name, value in {"plan": self.plan, **options}.items():
             for one in value if isinstance(value, (list, tuple)) else [value] if value else []:
                 command += ["--" + name.replace("_", "-"), str(one)]
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                                  encoding="utf-8", env={**os.environ, "NO_COLOR": "1"})
-        except OSError as error:
-            pytest.fail("--mesh: %s: %s; pip install the wheel, or set SHARDLAB_PROGRAM to the "
-                        "path of shardlab" % (command[0], error.strerror), pytrace=False)
+        done = run(command)
         self.config.shardlab_steps += 1
         if done.returncode != 0:
             pytest.fail("%s%s\nagain: %s" % (done.stderr, done.stdout, " ".join(command)),
@@ -112,10 +123,89 @@ class OnMesh:
         if not self.mesh:
             return step()
         path = self.path()
-        with self.recorder().record(path, model, optimizer):
+        with recorder().record(path, model, optimizer):
             result = step()
         self.judge(path, options)
         return result
+
+
+class OnRanks:
+    """One test: a function on one process and on ranks, whose values are compared."""
+
+    RANK = "SHARDLAB_RECORD_RANK"  # in a process of one rank: "path number-of-the-call"
+
+    def __init__(self, request):
+        self.request, self.count = request, 0
+
+    def check(self, fn, world=None, processes=False, **dims):
+        """fn() runs on one process, then on `world` ranks, all in this process or, with
+        processes=True, each in its own, where this test begins anew. With dims, as tp=2, it is
+        fn(mesh): None, then a DeviceMesh of them."""
+        self.count += 1
+        if world is None:
+            world = math.prod(dims.values()) if dims else 2
+        if dims and math.prod(dims.values()) != world:
+            raise TypeError("shardlab: dims %s on %d ranks" % (dims, world))
+        folder = self.request.getfixturevalue("tmp_path")
+        path, _, number = os.environ.get(self.RANK, "").rpartition(" ")
+        if path:
+            if int(number) == self.count:
+                self.record(path, fn, dims)
+                pytest.skip("recorded")
+            return
+        files = [str(folder / ("%d.%d.json.gz" % (self.count, ranks))) for ranks in (1, world)]
+        self.record(files[0], fn, dims, False)
+        if processes:
+            self.start(files[1], world)
+        else:
+            with recorder().simulate(world):
+                self.record(files[1], fn, dims)
+        command = [program(), "blame", *files]
+        done = run(command)
+        if done.returncode != 0:
+            pytest.fail("%s%s\nagain: %s" % (done.stderr, done.stdout, " ".join(command)),
+                        pytrace=False)
+
+    def record(self, path, fn, dims, on_ranks=True):
+        import torch
+
+        torch.manual_seed(0)
+        mesh = None
+        if dims and on_ranks:
+            from torch.distributed.device_mesh import init_device_mesh
+
+            mesh = init_device_mesh("cpu", tuple(dims.values()), mesh_dim_names=tuple(dims))
+        elif on_ranks and not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo")
+        recording = recorder().from_first_forward(path, 1)
+        try:
+            fn(mesh) if dims else fn()
+        except recorder()._Done:
+            pass  # by its optimizer, while its model is there
+        finally:
+            recording.end()
+
+    def start(self, path, world):
+        own = self.request.config.pluginmanager.get_name(sys.modules[__name__])
+        command = [sys.executable, "-m", "pytest", "-q", "-p", own, "-p", "no:cacheprovider",
+                   self.request.node.nodeid]
+        os.environ[self.RANK] = "%s %d" % (path, self.count)
+        try:
+            code = recorder().run_ranks(command, world, cwd=self.request.config.rootpath,
+                                        stdout=subprocess.DEVNULL)
+        finally:
+            del os.environ[self.RANK]
+        parts = [path.replace(".json", ".r%d.json" % rank) for rank in range(world)]
+        merged = run([program(), "merge", *parts, "--out", path])
+        if code != 0 or merged.returncode != 0:
+            pytest.fail("on %d processes the test fails: %s" % (world, merged.stderr),
+                        pytrace=False)
+
+
+@pytest.fixture
+def shardlab_ranks(request):
+    """shardlab_ranks(fn, tp=2): fn on one process and on ranks, whose values must agree."""
+    return OnRanks(request).check
 
 
 @pytest.fixture
@@ -135,7 +225,7 @@ def _shardlab_marked(request):
     @functools.wraps(test)
     def recorded(*args, **kwargs):
         path = on_mesh.path()
-        recording = on_mesh.recorder().from_first_forward(path)
+        recording = recorder().from_first_forward(path)
         try:
             test(*args, **kwargs)
         finally:

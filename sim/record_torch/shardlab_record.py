@@ -157,6 +157,7 @@ COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtenso
 # to: None if they return a tensor.
 EXCHANGES = {
     "c10d::allreduce_": 0,
+    "c10d::reduce_": 0,
     "c10d::_allgather_base_": 0,
     "c10d::_reduce_scatter_base_": 0,
     "c10d::broadcast_": 0,
@@ -437,10 +438,10 @@ def _rounded(number):
     return float("%.9g" % number) if math.isfinite(number) else _finite(number)
 
 
-def _path_of_rank(path, rank):
+def _path_of_rank(path, rank, kind="r"):
     """step.json.gz of rank 1: step.r1.json.gz"""
     stem, dot, ending = path.rpartition(".json")
-    return "%s.r%d%s%s" % (stem, rank, dot, ending) if dot else "%s.r%d" % (path, rank)
+    return "%s.%s%d%s%s" % (stem if dot else path, kind, rank, dot, ending if dot else "")
 
 
 def _world():
@@ -1421,7 +1422,8 @@ class _Program:
         gradient = leaf.grad
         if gradient is not None and (over or self.known(gradient) in numbers):
             self.pending = None
-            self.put_gradient(leaf, gradient)
+            if id(leaf) not in self.accumulated or not self.is_told(leaf, gradient):
+                self.put_gradient(leaf, gradient)
         elif over:
             self.pending = None
 
@@ -1445,9 +1447,13 @@ class _Program:
                 mine = isinstance(own, DTensor) and gradient is not None
                 if not mine or id(own) in self.accumulated or self.leaves.get(own) is None:
                     continue
-                writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
-                if self.told.get(id(own)) != (self.known(gradient), writes):
+                if not self.is_told(own, gradient):
                     self.put_gradient(own, gradient)
+
+    def is_told(self, leaf, gradient):
+        """DDP runs ops in the node, behind the gradient."""
+        writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
+        return self.told.get(id(leaf)) == (self.known(gradient), writes)
 
     def stamp(self, event):
         """Phase, module, place and call of an op; of a gradient, those of its forward call."""
@@ -2170,7 +2176,10 @@ class _Calls:
             written = [] if place == () else _leaves(args[place])
             self.note_writes(written)
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
-            self.late.update(x["v"] for x in event["mut"])
+            if name == "c10d::reduce_" and dist.ProcessGroup.unbox(args[1]).rank() != args[3]:
+                self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
+            else:
+                self.late.update(x["v"] for x in event["mut"])
         self.file.put(event)
 
     def quietly_wait(self, wait, *args, **kwargs):
@@ -3049,35 +3058,34 @@ class _Steps:
         self.handles, self.messages = [], []
 
 
-def from_first_forward(path, **options):
-    """Records from the first call of a module with gradients on, until its end() is called."""
-    return _Steps(path, 0, math.inf, options)
+def from_first_forward(path, steps=math.inf, **options):
+    """Records from the first call of a module with gradients on, until its end() is called, or the
+    steps of an optimizer are made, which raise _Done."""
+    return _Steps(path, 0, steps, options)
 
 
 def _ranks(count):
     if count == 1:
         return contextlib.nullcontext()
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
-    os.environ.setdefault("MASTER_ADDR", "localhost")
-    os.environ.setdefault("MASTER_PORT", "0")
+    os.environ.update({"MASTER_ADDR": "localhost", "MASTER_PORT": "0", **os.environ})
+    os.environ.update(_of_rank(0, count))
     return simulate(count)
 
 
-def _processes(given, words):
-    """This program once more for each rank; then their files are made one."""
+def _of_rank(rank, world):
+    rank, world = str(rank), str(world)
+    return {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+
+
+def run_ranks(command, world, **more):
+    """The command once for each rank, as torchrun starts it; the code of the first that fails."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    world = dict(
-        os.environ,
-        WORLD_SIZE=str(given.ranks),
-        LOCAL_WORLD_SIZE=str(given.ranks),
-        MASTER_ADDR="localhost",
-        MASTER_PORT=str(port),
-    )
-    command = [sys.executable, HERE] + words
-    own = [dict(world, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(given.ranks)]
-    running = [subprocess.Popen(command, env=variables) for variables in own]
+        met = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    running = [
+        subprocess.Popen(command, env={**os.environ, **met, **_of_rank(rank, world)}, **more)
+        for rank in range(world)
+    ]
     code = 0
     while running:
         time.sleep(0.05)
@@ -3088,6 +3096,12 @@ def _processes(given, words):
         if code:
             for process in running:
                 process.terminate()
+    return code
+
+
+def _processes(given, words):
+    """This program once more for each rank; then their files are made one."""
+    code = run_ranks([sys.executable, HERE] + words, given.ranks)
     files = [_path_of_rank(given.out, rank) for rank in range(given.ranks)]
     program = os.environ.get("SHARDLAB_PROGRAM")
     if code or program is None:
@@ -3097,6 +3111,18 @@ def _processes(given, words):
         for path in files:
             os.remove(path)
     return code
+
+
+def _blame(given, words):
+    """The script on one process and on all ranks; then the program compares both."""
+    own = given.module or [given.script, *given.arguments]
+    script = (["-m"] if given.module else []) + list(own)
+    options = [word for word in words[: len(words) - len(script)] if word != "--blame"]
+    files = [_path_of_rank(given.out, count, "") for count in (1, given.ranks)]
+    one = [sys.executable, HERE, *options, "--ranks", "1", "--out", files[0], *script]
+    many = [sys.executable, HERE, *options, "--out", files[1], *script]
+    code = run_ranks(one, 1) or subprocess.call(many)
+    return code or subprocess.call([os.environ["SHARDLAB_PROGRAM"], "blame", *files])
 
 
 def _error(text, fix, code=1):
@@ -3160,6 +3186,8 @@ def main(words=None):
                         help="op: no re-mesh; pieces: of DTensors those of each rank")
     parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
     parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
+    parser.add_argument("--blame", action="store_true",
+                        help="on one process, too; then both are compared")
     parser.add_argument("--data-limit", type=int, default=64 << 20, metavar="BYTES",
                         help="elements in the file; more are put beside it (default: 64 MiB)")
     parser.add_argument("--patience", type=float, default=3600, metavar="SECONDS",
@@ -3184,6 +3212,8 @@ def main(words=None):
     folder = os.path.dirname(os.path.abspath(given.out))
     if not os.access(folder, os.W_OK):
         return _error("%s cannot be written" % given.out, "--out with another folder", 2)
+    if given.blame:
+        return _blame(given, words or sys.argv[1:])
     if given.processes and given.ranks > 1 and "RANK" not in os.environ:
         return _processes(given, words or sys.argv[1:])
     sys.argv = [given.script] + given.arguments

@@ -183,13 +183,14 @@ TensorMeta recorded_meta(const Json& value, std::size_t rank) {
 EventValue recorded_value(const Json& json, const RecordedProgram& program) {
   EventValue value;
   if (json.is_null()) return value;
-  if (const Json* numbers = found(json, "scalar")) {
-    if (numbers->is_array()) {
-      for (const Json& one : *numbers) value.numbers.push_back(number_of(one));
-    } else if (numbers->is_boolean()) {
-      value.numbers = {numbers->get<bool>() ? 1.0 : 0.0};
-    } else if (numbers->is_number() || numbers->is_string()) {
-      value.numbers = {number_of(*numbers)};
+  if (const Json* given = found(json, "scalar")) {
+    const Json numbers = of_first_rank(*given);
+    if (numbers.is_array()) {
+      for (const Json& one : numbers) value.numbers.push_back(number_of(one));
+    } else if (numbers.is_boolean()) {
+      value.numbers = {numbers.get<bool>() ? 1.0 : 0.0};
+    } else if (numbers.is_number() || numbers.is_string()) {
+      value.numbers = {number_of(numbers)};
     }
     return value;
   }

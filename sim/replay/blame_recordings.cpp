@@ -167,6 +167,8 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
   return comparison.end();
 }
 
+enum class Edited { kFirst, kAlike, kGradients };
+
 // The lines that make the value right.
 std::string edit_text(const ComparedPoint& point, const Explained& cause, std::size_t places) {
   const std::string name = is_gradient(point) || point.kind == PointKind::kEnd ? "gradient" : "y";
@@ -185,22 +187,23 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   return places == 1 ? text : text + fmt::format(", and of {} others", places - 1);
 }
 
-// The same for the first value, or for all that are wrong in the same way.
-std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, bool all_alike) {
-  const BlamedValue& first = blame.wrong.front();
-  const Explained& cause = first.cause;
+// The same for the first value, for all that are wrong in the same way, or for gradients as
+// backward leaves them.
+std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
+  const Explained& cause = blame.wrong.front().cause;
   if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return std::nullopt;
   RecordingEdit edit;
-  for (const BlamedValue& one : blame.wrong) {
-    const bool alike = !one.follows && same_cause(one.cause, cause);
-    if (&one == &first || (all_alike && alike)) {
-      edit.places.emplace_back(one.point.event, one.point.value);
-    }
+  const ComparedPoint* first = nullptr;
+  for (const BlamedValue& one : what == Edited::kGradients ? blame.terms : blame.wrong) {
+    if (what == Edited::kFirst && first != nullptr) break;
+    if (one.follows || !same_cause(one.cause, cause)) continue;
+    if (first == nullptr) first = &one.point;
+    edit.places.emplace_back(one.point.event, one.point.value);
   }
-  if (all_alike && edit.places.size() == 1) return std::nullopt;
+  if (first == nullptr || (what == Edited::kAlike && edit.places.size() == 1)) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
-  edit.text = edit_text(first.point, cause, edit.places.size());
+  edit.text = edit_text(*first, cause, edit.places.size());
   return edit;
 }
 
@@ -283,10 +286,10 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   const std::vector<RankGroups> groups = groups_of(b);
   RecordingBlame blame = compare(points, gradient_noise, b, groups, by_rank, nullptr);
   order(blame);
-  for (const bool all_alike : {false, true}) {
+  for (const Edited what : {Edited::kFirst, Edited::kAlike, Edited::kGradients}) {
     if (!blame.found() || !blame.edits.empty()) break;
-    auto edit = edit_of(blame, all_alike);
-    if (!edit && !all_alike) edit = less_of(blame.wrong.front(), points, b);
+    auto edit = edit_of(blame, what);
+    if (!edit && what == Edited::kFirst) edit = less_of(blame.wrong.front(), points, b);
     if (!edit) continue;
     ++blame.tried;
     if (compare(points, gradient_noise, b, groups, by_rank, &*edit).found()) continue;

@@ -39,7 +39,13 @@ std::string recording_blame_text(const RecordingBlame& blame, const std::string&
                                  const std::string& b) {
   std::string text = fmt::format("A: {}, B: {}\n", a, b);
   if (!blame.found()) {
-    return text + fmt::format("ok: {} values of B are A's, up to rounding\n", blame.compared);
+    text += fmt::format("ok: {} values of B are A's, up to rounding\n",
+                        blame.compared - blame.on_the_way);
+    if (blame.on_the_way == 0) return text;
+    return text + fmt::format(
+                      "{} values on the way are computed in another way: loss, gradients "
+                      "and parameters after the step are A's\n",
+                      blame.on_the_way);
   }
   const BlamedValue& first = blame.wrong.front();
   const ComparedPoint& point = first.point;
@@ -68,11 +74,9 @@ std::string recording_blame_text(const RecordingBlame& blame, const std::string&
 }
 
 Json recording_blame_json(const RecordingBlame& blame) {
-  Json out = {{"ok", !blame.found()},
-              {"compared", blame.compared},
-              {"tried", blame.tried},
-              {"wrong", Json::array()},
-              {"edits", Json::array()}};
+  Json out = {{"ok", !blame.found()},           {"compared", blame.compared},
+              {"on_the_way", blame.on_the_way}, {"tried", blame.tried},
+              {"wrong", Json::array()},         {"edits", Json::array()}};
   for (const BlamedValue& one : blame.wrong) {
     out["wrong"].push_back({{"name", one.point.name},
                             {"place", one.point.place},

@@ -91,6 +91,12 @@ void for_each_given(const RecordedEvent& event, const Visit& visit) {
   }
 }
 
+bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
+  return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
+    return one.point.event == value.point.event && one.point.value == value.point.value;
+  });
+}
+
 }  // namespace
 
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
@@ -122,12 +128,20 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
 void Comparison::flow(const RecordedProgram& program, std::size_t at) {
   const RecordedEvent& event = program.events[at];
   const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
+  for (const std::int32_t root : event.takes) {
+    if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
+  }
   if (!makes_values(event) || !first) return;
   const std::size_t end = end_of_line(program, at);
   Followed all;
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
-    for_each_operand(one, [&](std::int32_t number) { inherit(all, known_[number]); });
+    for_each_operand(one, [&](std::int32_t number) {
+      known_[number].taken = true;
+      inherit(all, known_[number]);
+    });
+    if (!is_collective(one)) continue;
+    for (const EventValue& written : one.written) reduced_.insert(written.id.id);
   }
   using enum RecordedKind;
   const bool reduces =
@@ -171,6 +185,9 @@ void Comparison::judge_collective(const RecordedProgram& program, std::size_t at
 
 void Comparison::judge(ComparedPoint point, double terms) {
   const auto found = a_.find(point.key);
+  const bool result = point.kind == PointKind::kResult && !backward_;
+  backward_ = backward_ || is_late(point);
+  if (result) wrong_loss_ = false;
   if (found == a_.end() || found->second.empty() || point.parts.empty()) return;
   if (!point.name.empty() && !point.key.starts_with("call")) same_names_ = true;
   const std::vector<PointPart>& a = found->second;
@@ -194,31 +211,56 @@ void Comparison::judge(ComparedPoint point, double terms) {
     if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
   }
   std::string elements;
-  if (all.held == ValueHeld::kWrong) elements = elements_text(point.parts[0], a[0]);
+  for (std::size_t i = 0; all.held == ValueHeld::kWrong && i < point.parts.size(); ++i) {
+    elements = elements_text(point.parts[i], a[alike ? 0 : i]);
+    if (elements.starts_with("0 of ")) continue;  // another rank's
+    if (i > 0) elements += fmt::format(" (rank {})", point.ranks[i]);
+    break;
+  }
   if (draws(point.op)) elements = "it is random, and A and B drew different numbers";
   point.parts.clear();
   settle(std::move(point), std::move(all), elements, from);
 }
 
 RecordingBlame Comparison::end() {
-  for (BlamedValue& value : parameters_) {
+  for (auto& [value, link] : parameters_) {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
     if (!value.follows && own != gradients_.end()) as_gradient(value, *own->second);
     wrong_.push_back(std::move(value));
+    links_.push_back(link);
   }
-  if (!has_consequence_) wrong_.clear();
+  const bool on_the_way = ends_ > 0 && ends_agree_ && !wrong_loss_;
+  const auto count = on_the_way ? std::ssize(wrong_) : 0;
+  drop_harmless();
+  if (on_the_way) wrong_.clear();
+  std::erase_if(terms_, [&](const BlamedValue& one) { return reduced_.contains(one.point.value); });
   return {.same_names = same_names_,
           .compared = compared_,
           .undecided = undecided_,
+          .on_the_way = count,
           .wrong = std::move(wrong_),
+          .terms = std::move(terms_),
           .edits = {}};
+}
+
+// Gradients are added up in any order, and a mask may take from a call's result what is not A's:
+// they are faults if something that is computed from them is wrong.
+void Comparison::drop_harmless() {
+  std::vector<bool> harms(wrong_.size());
+  for (std::size_t i = wrong_.size(); i-- > 0;) {
+    const Link& link = links_[i];
+    harms[i] = harms[i] || !link.between || !known_[link.value].taken;
+    if (harms[i] && link.source >= 0) harms[static_cast<std::size_t>(link.source)] = true;
+  }
+  std::size_t i = 0;
+  std::erase_if(wrong_, [&](const BlamedValue&) { return !harms[i++]; });
 }
 
 void Comparison::inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
-  all.wrong = all.wrong || one.wrong;
+  if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
   if (all.suspect == nullptr) all.suspect = one.suspect;
   if (all.like.empty()) all.like = one.like;
   for (const std::string& text : one.through) {
@@ -281,9 +323,10 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   if (all.held == ValueHeld::kUnknown) return;
   const std::shared_ptr<const BlamedValue> before =
       now.suspect != nullptr ? now.suspect : from.suspect;
-  now = {.off = from.off, .wrong = false, .suspect = before, .like = point.key, .through = {}};
+  now = {.off = from.off, .taken = now.taken, .suspect = before, .like = point.key, .through = {}};
   if (all.held == ValueHeld::kRight) {
     ++compared_;
+    if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
     now.off = all.off;
     now.suspect = nullptr;
     drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
@@ -293,24 +336,29 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
                     .what = all.held == ValueHeld::kWrong ? elements : text_of_cause(all),
                     .cause = all,
                     .through = from.through,
-                    .follows = from.wrong};
+                    .follows = from.wrong >= 0};
   const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&
                             point.kind != PointKind::kEnd;
   const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
   if (may_be_added || may_be_divided) {
-    suspect(now, std::move(value));
+    suspect(now, value);
     if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
-    if (point.kind == PointKind::kGradient) gradients_[point.name] = now.suspect;
+    if (point.kind == PointKind::kGradient) {
+      gradients_[point.name] = now.suspect;
+      terms_.push_back(std::move(value));
+    }
     return;
   }
   ++compared_;
-  now.wrong = true;
   now.suspect = nullptr;
-  // Gradients are added up in any order: without a consequence, another one on the way is no
-  // fault.
-  has_consequence_ = has_consequence_ || point.kind != PointKind::kFlow;
+  if (point.kind == PointKind::kResult && !backward_) wrong_loss_ = true;
+  if (is_late(point) && point.kind != PointKind::kFlow) ends_agree_ = false;
+  const Link link{.source = from.wrong,
+                  .value = point.value,
+                  .between = point.kind == PointKind::kFlow ||
+                             (point.kind == PointKind::kResult && !point.op.empty())};
   if (point.kind == PointKind::kEnd && !point.name.ends_with(".grad")) {
-    parameters_.push_back(std::move(value));
+    parameters_.emplace_back(std::move(value), link);
     return;
   }
   if (is_late(point)) {
@@ -321,14 +369,13 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
         fmt::format("; {} takes it as the whole",
                     point.place.empty() ? point.name : point.op + " (" + point.place + ")");
   }
-  const bool again = std::ranges::any_of(wrong_, [&](const BlamedValue& one) {
-    return one.point.event == value.point.event && one.point.value == value.point.value;
-  });
-  if (again) {
+  if (is_told(wrong_, value)) {
     value.follows = true;
     value.point = std::move(point);
   }
+  now.wrong = static_cast<std::int32_t>(wrong_.size());
   wrong_.push_back(std::move(value));
+  links_.push_back(link);
 }
 
 void Comparison::of_gradient(const ComparedPoint& point,

@@ -50,11 +50,19 @@ class Comparison {
   // Facts about a value of B, by its number.
   struct Followed {
     double off = 0;
-    bool wrong = false;
+    std::int32_t wrong = -1;  // by number among all, the value itself or one that it is made from
+    bool taken = false;       // by an op, or by backward
     // Terms, or a multiple: right where a later call makes the whole of it.
     std::shared_ptr<const BlamedValue> suspect;
     std::string like;  // the key of A's value that it is, but for collectives
     std::vector<std::string> through;
+  };
+
+  // A value that was found wrong.
+  struct Link {
+    std::int32_t source = -1;  // the first wrong one that it is computed from, as Followed::wrong
+    std::int32_t value = -1;
+    bool between = false;  // of a call, or a gradient on its way
   };
 
   static void inherit(Followed& all, const Followed& one);
@@ -66,6 +74,7 @@ class Comparison {
   static void suspect(Followed& now, BlamedValue value);
   void settle(ComparedPoint point, Explained all, const std::string& elements,
               const Followed& from);
+  void drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
                    BlamedValue& value);
 
@@ -76,9 +85,15 @@ class Comparison {
   std::map<std::string, std::shared_ptr<const BlamedValue>> gradients_;  // terms, by name
   std::set<std::string> wrong_gradients_;
   std::vector<BlamedValue> wrong_;
+  std::vector<Link> links_;                                   // of each wrong one
   std::vector<std::shared_ptr<const BlamedValue>> suspects_;  // results of modules and calls
-  std::vector<BlamedValue> parameters_;                       // after the step
-  bool same_names_ = false, has_consequence_ = false;
+  std::vector<std::pair<BlamedValue, Link>> parameters_;      // after the step
+  std::vector<BlamedValue> terms_;                            // gradients
+  std::set<std::int32_t> reduced_;                            // numbers
+  bool same_names_ = false;
+  // Ends are the last result before backward, gradients and parameters as they are after the step.
+  bool ends_agree_ = true, backward_ = false, wrong_loss_ = false;
+  std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;
   std::int64_t compared_ = 0, undecided_ = 0;

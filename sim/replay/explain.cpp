@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text_of_list.h"
 
@@ -17,6 +18,7 @@ namespace shardlab {
 namespace {
 
 constexpr double kManyRoundings = 800, kFewestRoundings = 8, kMostRounding = 2e-4;
+constexpr std::size_t kMostLabels = 1 << 14;
 
 // Parts of a value against the whole one.
 class Explainer {
@@ -63,23 +65,35 @@ class Explainer {
       return true;
     }
     if (part.shape.size() != whole_.shape.size()) return false;
-    Dims offset(part.shape.size(), 0);
-    return is_box(part, offset, 0, factor) || has_rows(part, factor);
+    const bool box = any_box(part, [&](const Dims& offset) {
+      return all_pairs(part, offset,
+                       [&](double got, double expected) { return near(got, expected, factor); });
+    });
+    return box || has_rows(part, factor);
   }
 
-  // Offsets are multiples of the length, or what is left at the end.
-  bool is_box(const PointPart& part, Dims& offset, std::size_t dim, double factor) {
-    if (dim == part.shape.size()) return is_box_at(part, offset, factor);
+  // Whether `is(offset)` of a box of the part's shape. Offsets are multiples of the length, or what
+  // is left at the end.
+  template <typename Is>
+  bool any_box(const PointPart& part, const Is& is) {
+    Dims offset(part.shape.size(), 0);
+    return any_box(part, offset, 0, is);
+  }
+  template <typename Is>
+  bool any_box(const PointPart& part, Dims& offset, std::size_t dim, const Is& is) {
+    if (dim == part.shape.size()) return is(std::as_const(offset));
     const std::int64_t last = whole_.shape[dim] - part.shape[dim];
     const std::int64_t step = std::max<std::int64_t>(part.shape[dim], 1);
     for (std::int64_t at = 0; at <= last; at = at == last ? last + 1 : std::min(at + step, last)) {
       offset[dim] = at;
-      if (is_box(part, offset, dim + 1, factor)) return true;
+      if (any_box(part, offset, dim + 1, is)) return true;
     }
     return false;
   }
 
-  bool is_box_at(const PointPart& part, const Dims& offset, double factor) {
+  // Whether `is(got, expected)` of each element of the part and that of the box.
+  template <typename Is>
+  bool all_pairs(const PointPart& part, const Dims& offset, const Is& is) const {
     Dims index(part.shape.size(), 0);
     for (std::size_t i = 0; i < part.elements.size(); ++i) {
       std::size_t at = 0;
@@ -87,7 +101,7 @@ class Explainer {
         at = at * static_cast<std::size_t>(whole_.shape[dim]) +
              static_cast<std::size_t>(offset[dim] + index[dim]);
       }
-      if (!near(part.elements[i], whole_.elements[at], factor)) return false;
+      if (!is(part.elements[i], whole_.elements[at])) return false;
       for (std::size_t dim = index.size(); dim-- > 0;) {
         if (++index[dim] < part.shape[dim]) break;
         index[dim] = 0;
@@ -96,10 +110,11 @@ class Explainer {
     return true;
   }
 
-  // Rows of the whole in any order, as those of a batch whose dims were made one.
+  // Rows of the whole in any order, as those of a batch whose dims were made one, or its labels.
   bool has_rows(const PointPart& part, double factor) {
-    if (part.shape.size() != 2 || part.shape[1] != whole_.shape[1]) return false;
-    const auto width = static_cast<std::size_t>(part.shape[1]);
+    const bool labels = part.shape.size() == 1 && part.elements.size() <= kMostLabels;
+    if (!labels && (part.shape.size() != 2 || part.shape[1] != whole_.shape[1])) return false;
+    const auto width = labels ? 1 : static_cast<std::size_t>(part.shape[1]);
     for (std::size_t row = 0; row < part.elements.size(); row += width) {
       bool found = false;
       for (std::size_t other = 0; other < whole_.elements.size() && !found; other += width) {
@@ -141,13 +156,17 @@ class Explainer {
       factors.insert({size, 1 / size});
     }
     const PointPart& first = parts.front();
-    if (first.elements.size() == whole_.elements.size() && !first.elements.empty()) {
-      double product = 0, square = 0;
-      for (std::size_t i = 0; i < first.elements.size(); ++i) {
-        product += first.elements[i] * whole_.elements[i];
-        square += whole_.elements[i] * whole_.elements[i];
-      }
-      if (square > 0 && product != 0 && std::isfinite(product)) factors.insert(product / square);
+    if (first.shape.size() == whole_.shape.size()) {
+      any_box(first, [&](const Dims& offset) {
+        double product = 0, square = 0;
+        all_pairs(first, offset, [&](double got, double expected) {
+          product += got * expected;
+          square += expected * expected;
+          return true;
+        });
+        if (square > 0 && product != 0 && std::isfinite(product)) factors.insert(product / square);
+        return false;
+      });
     }
     const bool matters = largest_ > 8 * allowed_;
     for (const double factor : factors) {

@@ -250,6 +250,8 @@ struct LibraryRow {
 constexpr LibraryRow kLibraryRows[] = {
     {"c10d.allreduce_.default",
      [](Nodes& nodes) { in_place(nodes, Kind::kAllReduce, nodes.reduction(2), 0); }},
+    {"c10d.reduce_.default",
+     [](Nodes& nodes) { in_place(nodes, Kind::kReduce, nodes.reduction(2), nodes.number(3)); }},
     {"c10d.broadcast_.default",
      [](Nodes& nodes) { in_place(nodes, Kind::kBroadcast, ReduceOp::kSum, nodes.number(2)); }},
     {"c10d._allgather_base_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},

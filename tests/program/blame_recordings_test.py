@@ -55,6 +55,17 @@ class BlameRecordings(Program):
                 self.assertEqual((code, errors), (0, ""), output)
                 self.assertRegex(output, r"ok: \d\d+ values of B are A's")
 
+    def test_values_computed_in_another_way_are_counted_where_the_ends_agree(self):
+        code, output, errors = self.against_one("tp", "tp_other_way")
+        self.assertEqual((code, errors), (0, ""), output)
+        self.assertRegex(output, r"\n[1-9]\d* values on the way are computed in another way")
+        told = json.loads(self.shardlab("blame", "--json", FILES / "tp_one.json.gz",
+                                        FILES / "tp_other_way.json.gz")[1])
+        self.assertEqual((told["ok"], told["wrong"]), (True, []))
+        self.assertGreater(told["on_the_way"], 0)
+        plain = self.against_one("tp", "tp_none")[1]
+        self.assertNotIn("another way", plain)
+
     def test_the_first_wrong_value_is_named_with_the_edit(self):
         for way, mistakes in table("MISTAKES").items():
             for mistake, named in mistakes.items():
@@ -72,6 +83,10 @@ class BlameRecordings(Program):
                     else:
                         self.assertNotIn("with this edit", output)
 
+    def test_elements_are_those_of_the_rank_that_differs(self):
+        output = self.against_one("tp", "tp_norm_of_rank_1")[1]
+        self.assertRegex(output, r"wrong +[1-9]\d* of 32 elements differ; .* \(rank 1\)\n")
+
     def test_a_bias_that_counts_once_a_rank(self):
         """The result on 8 ranks has it four times more than that on 4; A and B are both wrong."""
         pair = [FILES / f"bias/tp{ranks}.json.gz" for ranks in (4, 8)]
@@ -82,6 +97,20 @@ class BlameRecordings(Program):
         self.assertIn(f"down  tp.py:{line}: the first of", output)
         self.assertIn("with this edit nothing differs:\n  + y = y - 4 * b ", output)
         self.assertIn("operand of aten.addmm.default with 16 elements", output)
+
+    def test_what_a_mask_takes_away_is_no_fault(self):
+        """Each rank looks words of others up in its own piece of the table, and masks them."""
+        right = (FILES / "masked/one.json.gz", FILES / "masked/none.json.gz")
+        self.assertIn("ok: ", self.fine("blame", *right))
+
+    def test_gradients_that_are_terms_are_averaged_before_they_are_clipped(self):
+        """A layer that is called twice has a gradient of two terms on each rank."""
+        code, output, errors = self.shardlab("blame", FILES / "masked/one.json.gz",
+                                             FILES / "masked/missing.json.gz")
+        self.assertEqual((code, errors), (1, ""), output)
+        self.assertIn("their average over ranks 0, 1 is A's value", output)
+        self.assertRegex(output, r"with this edit nothing differs:\n"
+                                 r"  \+ dist.all_reduce\(gradient, op=dist.ReduceOp.AVG\) ")
 
     def test_values_of_a_job_name_the_module(self):
         for way, mistake, kind in table("DUMPS"):

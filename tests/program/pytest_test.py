@@ -92,9 +92,49 @@ def test_no_module():
 """
 
 
+RANKS = """import pytest, torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel, RowwiseParallel, parallelize_module)
+
+def model_of():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+@pytest.mark.parametrize("second", [RowwiseParallel, ColwiseParallel])
+def test_of_dims(shardlab_ranks, second):
+    def step(mesh):
+        model = model_of()
+        if mesh is not None:
+            parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+            if second is ColwiseParallel:  # the sum of its terms is forgotten
+                model[2]._forward_hooks.clear()
+                model[2].register_forward_hook(lambda own, args, y: y.to_local())
+        model(torch.randn(8, 16)).square().mean().backward()
+    shardlab_ranks(step, tp=2)
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_of_processes(shardlab_ranks, factor):
+    def step():
+        rank, world = 0, 1
+        if dist.is_initialized():
+            rank, world = dist.get_rank(), dist.get_world_size()
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model(torch.randn(8, 16).chunk(world)[rank]).square().mean().backward()
+        if world > 1:
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
+                parameter.grad *= factor / world
+        optimizer.step()
+    shardlab_ranks(step, processes=True)
+"""
+
+
 class Plugin(program.Program):
-    def pytest(self, *options):
-        (self.folder / "test_block.py").write_text(TESTS, encoding="utf-8")
+    def pytest(self, *options, tests=TESTS):
+        (self.folder / "test_block.py").write_text(tests, encoding="utf-8")
         environment = {
             **os.environ,
             "COLUMNS": "300",
@@ -105,7 +145,15 @@ class Plugin(program.Program):
             [sys.executable, "-m", "pytest", "-p", "shardlab_pytest", "-p", "no:cacheprovider",
              "--basetemp", str(self.folder / "made"), "-rA", "test_block.py", *options],
             cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", check=False,
-            timeout=100).stdout
+            timeout=300).stdout
+
+    def test_values_on_ranks_are_those_on_one_process(self):
+        told = self.pytest(tests=RANKS)
+        self.assertIn("2 failed, 2 passed", told)
+        self.assertIn("PASSED test_block.py::test_of_dims[RowwiseParallel]", told)
+        self.assertIn("a term on each rank: their sum over ranks 0, 1 is A's value", told)
+        self.assertIn("PASSED test_block.py::test_of_processes[1.0]", told)
+        self.assertRegex(told, r"test_of_processes\[2.0\](.|\n)*2 times A's value")
 
     def test_without_a_mesh_tests_run_as_they_are(self):
         told = self.pytest()

@@ -179,6 +179,17 @@ for _ in range(2):
         self.assertEqual(given["0.weight"]["checkpoint"][:2], ["step.safetensors", "0.weight"])
         self.assertFalse(any("data_left_out" in event for event in given.values()))
 
+    def test_one_process_and_ranks_are_recorded_and_compared(self):
+        folder = program.pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings/mistakes"
+        command = ("blame", "--python", sys.executable, "--ranks", "2", "--processes")
+        code, output, errors = self.shardlab(*command, folder / "masked/vocab.py")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("A: step.1.json.gz, B: step.2.json.gz\nok: ", output)
+        code, output, errors = self.shardlab(*command, folder / "masked/vocab.py", "missing")
+        self.assertEqual(code, 1, errors)
+        self.assertIn("with this edit nothing differs", output)
+        self.assertEqual(self.shardlab(*command, "none.py")[0], 2)
+
     def test_a_script_that_fails_is_told_of_in_one_message(self):
         missing = self.shardlab("record", "--python", sys.executable, "no.py")
         self.assertEqual(missing[0], 2)

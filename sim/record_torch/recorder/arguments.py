@@ -209,10 +209,10 @@ def _rounded(number):
     return float("%.9g" % number) if math.isfinite(number) else _finite(number)
 
 
-def _path_of_rank(path, rank):
+def _path_of_rank(path, rank, kind="r"):
     """step.json.gz of rank 1: step.r1.json.gz"""
     stem, dot, ending = path.rpartition(".json")
-    return "%s.r%d%s%s" % (stem, rank, dot, ending) if dot else "%s.r%d" % (path, rank)
+    return "%s.%s%d%s%s" % (stem if dot else path, kind, rank, dot, ending if dot else "")
 
 
 def _world():

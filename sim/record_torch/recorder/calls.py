@@ -294,7 +294,10 @@ class _Calls:
             written = [] if place == () else _leaves(args[place])
             self.note_writes(written)
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
-            self.late.update(x["v"] for x in event["mut"])
+            if name == "c10d::reduce_" and dist.ProcessGroup.unbox(args[1]).rank() != args[3]:
+                self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
+            else:
+                self.late.update(x["v"] for x in event["mut"])
         self.file.put(event)
 
     def quietly_wait(self, wait, *args, **kwargs):

@@ -157,6 +157,7 @@ COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtenso
 # to: None if they return a tensor.
 EXCHANGES = {
     "c10d::allreduce_": 0,
+    "c10d::reduce_": 0,
     "c10d::_allgather_base_": 0,
     "c10d::_reduce_scatter_base_": 0,
     "c10d::broadcast_": 0,

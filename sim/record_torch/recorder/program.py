@@ -357,7 +357,8 @@ class _Program:
         gradient = leaf.grad
         if gradient is not None and (over or self.known(gradient) in numbers):
             self.pending = None
-            self.put_gradient(leaf, gradient)
+            if id(leaf) not in self.accumulated or not self.is_told(leaf, gradient):
+                self.put_gradient(leaf, gradient)
         elif over:
             self.pending = None
 
@@ -381,9 +382,13 @@ class _Program:
                 mine = isinstance(own, DTensor) and gradient is not None
                 if not mine or id(own) in self.accumulated or self.leaves.get(own) is None:
                     continue
-                writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
-                if self.told.get(id(own)) != (self.known(gradient), writes):
+                if not self.is_told(own, gradient):
                     self.put_gradient(own, gradient)
+
+    def is_told(self, leaf, gradient):
+        """DDP runs ops in the node, behind the gradient."""
+        writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
+        return self.told.get(id(leaf)) == (self.known(gradient), writes)
 
     def stamp(self, event):
         """Phase, module, place and call of an op; of a gradient, those of its forward call."""

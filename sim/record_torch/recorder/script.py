@@ -200,35 +200,34 @@ class _Steps:
         self.handles, self.messages = [], []
 
 
-def from_first_forward(path, **options):
-    """Records from the first call of a module with gradients on, until its end() is called."""
-    return _Steps(path, 0, math.inf, options)
+def from_first_forward(path, steps=math.inf, **options):
+    """Records from the first call of a module with gradients on, until its end() is called, or the
+    steps of an optimizer are made, which raise _Done."""
+    return _Steps(path, 0, steps, options)
 
 
 def _ranks(count):
     if count == 1:
         return contextlib.nullcontext()
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
-    os.environ.setdefault("MASTER_ADDR", "localhost")
-    os.environ.setdefault("MASTER_PORT", "0")
+    os.environ.update({"MASTER_ADDR": "localhost", "MASTER_PORT": "0", **os.environ})
+    os.environ.update(_of_rank(0, count))
     return simulate(count)
 
 
-def _processes(given, words):
-    """This program once more for each rank; then their files are made one."""
+def _of_rank(rank, world):
+    rank, world = str(rank), str(world)
+    return {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+
+
+def run_ranks(command, world, **more):
+    """The command once for each rank, as torchrun starts it; the code of the first that fails."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    world = dict(
-        os.environ,
-        WORLD_SIZE=str(given.ranks),
-        LOCAL_WORLD_SIZE=str(given.ranks),
-        MASTER_ADDR="localhost",
-        MASTER_PORT=str(port),
-    )
-    command = [sys.executable, HERE] + words
-    own = [dict(world, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(given.ranks)]
-    running = [subprocess.Popen(command, env=variables) for variables in own]
+        met = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    running = [
+        subprocess.Popen(command, env={**os.environ, **met, **_of_rank(rank, world)}, **more)
+        for rank in range(world)
+    ]
     code = 0
     while running:
         time.sleep(0.05)
@@ -239,6 +238,12 @@ def _processes(given, words):
         if code:
             for process in running:
                 process.terminate()
+    return code
+
+
+def _processes(given, words):
+    """This program once more for each rank; then their files are made one."""
+    code = run_ranks([sys.executable, HERE] + words, given.ranks)
     files = [_path_of_rank(given.out, rank) for rank in range(given.ranks)]
     program = os.environ.get("SHARDLAB_PROGRAM")
     if code or program is None:
@@ -248,6 +253,18 @@ def _processes(given, words):
         for path in files:
             os.remove(path)
     return code
+
+
+def _blame(given, words):
+    """The script on one process and on all ranks; then the program compares both."""
+    own = given.module or [given.script, *given.arguments]
+    script = (["-m"] if given.module else []) + list(own)
+    options = [word for word in words[: len(words) - len(script)] if word != "--blame"]
+    files = [_path_of_rank(given.out, count, "") for count in (1, given.ranks)]
+    one = [sys.executable, HERE, *options, "--ranks", "1", "--out", files[0], *script]
+    many = [sys.executable, HERE, *options, "--out", files[1], *script]
+    code = run_ranks(one, 1) or subprocess.call(many)
+    return code or subprocess.call([os.environ["SHARDLAB_PROGRAM"], "blame", *files])
 
 
 def _error(text, fix, code=1):
@@ -311,6 +328,8 @@ def main(words=None):
                         help="op: no re-mesh; pieces: of DTensors those of each rank")
     parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
     parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
+    parser.add_argument("--blame", action="store_true",
+                        help="on one process, too; then both are compared")
     parser.add_argument("--data-limit", type=int, default=64 << 20, metavar="BYTES",
                         help="elements in the file; more are put beside it (default: 64 MiB)")
     parser.add_argument("--patience", type=float, default=3600, metavar="SECONDS",
@@ -335,6 +354,8 @@ def main(words=None):
     folder = os.path.dirname(os.path.abspath(given.out))
     if not os.access(folder, os.W_OK):
         return _error("%s cannot be written" % given.out, "--out with another folder", 2)
+    if given.blame:
+        return _blame(given, words or sys.argv[1:])
     if given.processes and given.ranks > 1 and "RANK" not in os.environ:
         return _processes(given, words or sys.argv[1:])
     sys.argv = [given.script] + given.arguments

@@ -136,6 +136,7 @@ TEST_CASE("B-28 a value's number may differ by rank in every field of every kind
       R"({"k":"backward","of":[0],"to":[)" + own + "]}",
       R"({"k":"backward","of":[0],"only":[)" + own + "]}",
       R"({"k":"read","in":[)" + own + R"(],"out":[{"scalar":1}]})",
+      R"({"k":"read","in":[)" + own + R"(],"out":[{"scalar":[{"ranks":[1,2]}]}]})",
       R"({"k":"storage","v":)" + own + R"(,"bytes":0})",
       R"({"k":"check","name":"w","v":)" + own + R"(,"dtype":"f32","shape":[2]})",
       R"({"k":"arrived","v":)" + own + R"(,"dtype":"f32","shape":[2]})",
@@ -201,6 +202,7 @@ TEST_CASE("B-28 a result under two numbers is one value, and each rank's later n
            shape2("0", R"(,"fp":{"ranks":[[-3,-5],[3,5]]})") + "]}");
   file.add(neg + R"(0}],"out":[)" + shape2("4", R"(,"fp":{"ranks":[[3,5],[-3,-5]]})") + "]}");
   const RecordedProgram program = file.read(5);
+  CHECK(std::get<ValueRef>(last(program).args[0].value).id == 0);  // and not what it was on some
   const ReplayReport report = replay_recording(program);
   CHECK(report.ok());
   CHECK(report.agree == 5);
@@ -252,6 +254,20 @@ TEST_CASE("B-28 collectives that move memory give what gloo gave to strided tens
   file.add(R"({"k":"arrived","v":2,"dtype":"f32","shape":[2,3],"stride":[1,2],)"
            R"("fp":[15,65]})");
   const ReplayReport report = replay_recording(file.read(3));
+  CHECK(report.differences.empty());
+  CHECK(report.agree == 1);
+}
+
+TEST_CASE("B-28 a reduction leaves its sum on one rank") {
+  Written file(2);
+  file.constant(0, {{1, 2}, {10, 20}});
+  file.add(R"({"k":"group","g":0,"ranks":[0,1]})");
+  file.add(R"({"k":"coll","op":"c10d.reduce_.default","args":[[{"v":0}],{"pg":0},{"reduce":"sum"},)"
+           R"(1,0,false],"out":[],"mut":[)" +
+           shape2("0") + "]}");
+  file.add(R"({"k":"local_op","op":"aten.neg.default","args":[{"v":0}],"out":[)" +
+           shape2("1", R"(,"fp":{"ranks":[[-3,-5],[-33,-55]]})") + "]}");
+  const ReplayReport report = replay_recording(file.read(2));
   CHECK(report.differences.empty());
   CHECK(report.agree == 1);
 }
@@ -332,6 +348,9 @@ TEST_CASE("B-28 files of ranks are merged field by field, and what differs is to
              R"("out":{"v":)" +
              own + R"(}},"p":)" + own + R"(,"out":[)" +
              shape2(own, R"(,"fp":[2,3],"stride":[)" + std::to_string(rank + 1) + "]") + "]}");
+    // Rank 1's number 1 is the sum by now.
+    file.add(R"({"k":"call","c":1,"op":"aten.neg.default","args":[{"v":2}],"out":[)" + shape2("2") +
+             (rank == 0 ? "]}" : R"(],"leaves":[1]})"));
     file.add(R"({"k":"coll","op":"c10d.allreduce_.default","args":[[{"v":0}],{"pg":)" + own +
              R"(},{"reduce":"sum"}],"out":[]})");
     paths.push_back((folder / ("r" + own)).string());
@@ -350,6 +369,9 @@ TEST_CASE("B-28 files of ranks are merged field by field, and what differs is to
   };
   CHECK(with(RecordedKind::kCall).leaves == std::vector<std::int32_t>{1});
   const RecordedEvent op = with(RecordedKind::kOp);
+  const auto later = std::ranges::find(program.events, 1, &RecordedEvent::call);
+  REQUIRE(later != program.events.end());
+  CHECK(later->leaves == std::vector<std::int32_t>{op.out[0].id.id});
   REQUIRE(op.args.size() == 4);
   check_of_ranks(program, std::get<ValueRef>(op.args[3].value).id, 0, 1);
   CHECK(op.out[0].meta(0).stride == Dims{1});
