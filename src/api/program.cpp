@@ -218,7 +218,7 @@ class PlainProgram final : public ProgramCalls {
       return event.x.local().size(static_cast<std::size_t>(dim));
     };
     Exchange exchange{event.kind, event.group, event.op, event.dim, event.split_dim, event.source};
-    if (!event.sent.empty()) {
+    if (!event.sent.empty() || !event.received.empty()) {
       exchange.sent.assign(event.sent.begin(), event.sent.end());
       exchange.received.assign(event.received.begin(), event.received.end());
       return exchange;

@@ -79,7 +79,7 @@ struct CollectiveEvent {
   std::int64_t dim = 0;        ///< from 0: of pieces that are put together or dealt out
   std::int64_t split_dim = 0;  ///< from 0, all_to_all: that is cut
   std::int64_t source = 0;     ///< broadcast: in the group
-  /// all_to_all: rows to and from each rank, where they are not chunks; empty where they are.
+  /// Lengths to and from each rank, where they are not those of chunks; empty where they are.
   Dims sent = {}, received = {};
 };
 /// A collective of the program that fills tensors which it is given (collect_into in

@@ -272,6 +272,31 @@ class Explain(Program):
                         self.assertIn(f"{before} => {after}", output)
 
 
+class Lists(Program):
+    def test_a_list_of_placements_shows_what_the_type_string_shows(self):
+        mesh = ("--mesh", "dp=2,tp=2")
+        for listed, type_string in (
+                ("[Shard(0), Replicate()]", "f32[8@dp, 8]"),
+                ("[Partial(), Shard(dim=2)]", "f32[8, 8, 8@tp]{sum:dp}"),
+                ("bf16[7, 4] [Replicate(), Shard(-1)]", "bf16[7, 4@tp]"),
+                ("[S(0), Partial('max')]", "f32[8@dp, 8]{max:tp}"),
+                ("f32[7] [Shard(0), Shard(0)]", "f32[7@(dp,tp)]")):
+            with self.subTest(listed):
+                self.assertEqual(self.fine("show", listed, *mesh),
+                                 self.fine("show", type_string, *mesh))
+        self.assertEqual(
+            self.fine("plan", "[Shard(0), Replicate()]", "[Replicate(), Replicate()]", *mesh),
+            self.fine("plan", "f32[8@dp, 8]", "f32[8, 8]", *mesh))
+        strided = "f32[8] [_StridedShard(0, split_factor=2), Shard(0)]"
+        self.assertIn(" SS(0,2)S(0)\n", self.fine("show", strided, *mesh))
+        for listed, problem in (
+                ("[Shard(0)]", "has 1 placements, and mesh {dp:2, tp:2} has 2 dims"),
+                ("[Shard(0), Repl()]", "write Shard(0), Replicate() or Partial()")):
+            code, output, errors = self.shardlab("show", listed, *mesh)
+            self.assertEqual((code, output), (2, ""))
+            self.assertIn(problem, errors)
+
+
 class Ops(Program):
     def test_an_op_alone_is_told_as_in_the_list_of_all(self):
         listed = {row["op"]: row for row in json.loads(self.fine("ops", "--json"))}

@@ -261,14 +261,6 @@ Graph graph_of(const Parameters& given) {
   return given.flag_or("retain_graph", false) ? Graph::kRetain : Graph::kFree;
 }
 
-Value run_backward(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("backward", {"loss", "gradient=", "retain_graph=", "create_graph="},
-                         std::move(call));
-  in.backward_from(given.tensor("loss"),
-                   given.has("gradient") ? given.tensor("gradient") : DTensor(), graph_of(given));
-  return {};
-}
-
 std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) {
   const Value& value = given[name];
   if (value.is_tensor()) return {value.as<DTensor>()};
@@ -281,6 +273,16 @@ std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) 
     return out;
   }
   given.refuse(name, "a tensor or a list of tensors", "[x, y]");
+}
+
+Value run_backward(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("backward", {"loss", "gradient=", "retain_graph=", "create_graph="},
+                         std::move(call));
+  in.backward_from(given["loss"].is_sequence() && items_of(given["loss"]).size() == 1
+                       ? tensors_of(given, "loss")[0]
+                       : given.tensor("loss"),
+                   given.has("gradient") ? given.tensor("gradient") : DTensor(), graph_of(given));
+  return {};
 }
 
 void check_differentiated(const DTensor& input, std::size_t index) {

@@ -56,6 +56,12 @@ Value run_type(Interpreter& in, const Value*, CallValues call) {
   fail(Fix{"ask with isinstance(x, Shard)"}, "type: the argument is {}", a_kind(value));
 }
 
+// Programs do not choose devices: torch.device("cuda") is that of every tensor.
+Value run_device(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("device", {"type", "index="}, std::move(call));
+  return "cpu";
+}
+
 Value run_set(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("set", {"items="}, std::move(call));
   return make_set(given.given("items") ? in.iterate(given["items"]) : Values());
@@ -107,6 +113,21 @@ Value run_reduce(Interpreter& in, const Value*, CallValues call) {
   return result;
 }
 
+// torch.utils.checkpoint.checkpoint(f, x): f is called once, as what it computes again is the same.
+Value run_checkpoint(Interpreter& in, const Value*, CallValues call) {
+  constexpr std::string_view kOptions[] = {"context_fn", "debug",         "determinism_check",
+                                           "early_stop", "use_reentrant", "preserve_rng_state"};
+  if (call.positional.empty()) {
+    fail(Fix{"call it as checkpoint(f, x)"}, "checkpoint: the function is missing");
+  }
+  std::erase_if(call.keywords, [&](const auto& keyword) {
+    return std::ranges::count(kOptions, keyword.first) > 0;
+  });
+  const Value function = call.positional.front();
+  call.positional.erase(call.positional.begin());
+  return in.call(function, std::move(call));
+}
+
 struct Limits {
   DType dtype;
   std::int64_t bits;
@@ -155,8 +176,13 @@ Value run_finfo(Interpreter&, const Value*, CallValues call) {
 BuiltinTable inquiry_builtins() {
   static const Builtin kTable[] = {
       {"finfo", run_finfo}, {"getattr", run_getattr}, {"hasattr", run_hasattr},
-      {"set", run_set},     {"type", run_type},
+      {"set", run_set},     {"type", run_type},       {"device", run_device},
   };
+  return kTable;
+}
+
+BuiltinTable checkpoint_builtins() {
+  static const Builtin kTable[] = {{"checkpoint", run_checkpoint}};
   return kTable;
 }
 

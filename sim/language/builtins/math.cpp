@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/language/values/python_error.h"
 
 namespace shardlab {
 
@@ -42,8 +43,10 @@ std::vector<double> reals_of(Interpreter& in, std::string_view function, const C
 // Python raises an error for a mathematical result that is no finite number.
 double checked(std::string_view function, double x, double result) {
   if (std::isfinite(result) || !std::isfinite(x)) return result;
-  fail(Fix{"look at the argument first"}, "math.{}: the result for {} is no finite number",
-       function, x);
+  fail_as(std::isnan(result) || function.starts_with("log") ? "ValueError: math domain error"
+                                                            : "OverflowError: math range error",
+          Fix{"look at the argument first"}, "math.{}: the result for {} is no finite number",
+          function, x);
 }
 
 template <Name kName, double (*kFunction)(double)>

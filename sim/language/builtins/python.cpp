@@ -60,7 +60,8 @@ Value run_range(Interpreter&, const Value*, CallValues call) {
   range.stop = given.size() > 1 ? given[1] : given[0];
   range.step = given.size() > 2 ? given[2] : 1;
   if (range.step == 0) {
-    fail(Fix{"give a step that is not 0, or leave it out"}, "range: the step is 0");
+    fail_as("ValueError: range() arg 3 must not be zero",
+            Fix{"give a step that is not 0, or leave it out"}, "range: the step is 0");
   }
   return range;
 }
@@ -163,6 +164,11 @@ Value run_int(Interpreter& in, const Value*, CallValues call) {
   if (const auto* text = value.get<std::string>()) {
     const std::int64_t base = call.positional.size() == 2 ? whole(call.positional[1], "int") : 10;
     if (const auto parsed = integer_in(*text, base)) return *parsed;
+    if (base == 10 && text->size() > 18 &&
+        std::ranges::all_of(*text, [](char c) { return c >= '0' && c <= '9'; })) {
+      fail(ErrorKind::kUnsupported, Fix{"keep it as a text"}, "int: {} does not fit into 64 bits",
+           *text);
+    }
     fail_as(
         fmt::format("ValueError: invalid literal for int() with base {}: {}", base, repr(value)),
         Fix{"pass digits alone: int('12')"}, "int: the text {} is not a whole number of 64 bits",
@@ -174,10 +180,14 @@ Value run_int(Interpreter& in, const Value*, CallValues call) {
          "int: the argument is {}, not a number", a_kind(value));
   }
   const double real = std::trunc(value.as<double>());
-  if (!(std::fabs(real) < 0x1p63)) {
-    fail(Fix{"keep it as a float"}, "int: {} does not fit into 64 bits", float_text(real));
+  if (std::fabs(real) < 0x1p63) return static_cast<std::int64_t>(real);
+  if (!std::isfinite(real)) {
+    fail_as(std::isnan(real) ? "ValueError: cannot convert float NaN to integer"
+                             : "OverflowError: cannot convert float infinity to integer",
+            Fix{"keep it as a float"}, "int: {} is no whole number", float_text(real));
   }
-  return static_cast<std::int64_t>(real);
+  fail(ErrorKind::kUnsupported, Fix{"keep it as a float"}, "int: {} does not fit into 64 bits",
+       float_text(real));
 }
 
 Value run_float(Interpreter& in, const Value*, CallValues call) {
@@ -320,7 +330,8 @@ std::int64_t rounded(std::int64_t x, std::int64_t digits) {
   const bool away = 2 * far > unit || (2 * far == unit && down / unit % 2 != 0);
   const Wide result = !away ? down : down + (x < 0 ? -unit : unit);
   if (result != static_cast<std::int64_t>(result)) {
-    fail(Fix{"keep it as a float"}, "round: the result of {} does not fit into 64 bits", x);
+    fail(ErrorKind::kUnsupported, Fix{"keep it as a float"},
+         "round: the result of {} does not fit into 64 bits", x);
   }
   return static_cast<std::int64_t>(result);
 }

@@ -236,6 +236,7 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
   if (const auto* tensor = object.get<DTensor>()) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
   }
+  if (const Value* field = field_of(object, name)) return *field;
   const auto shared = [&] { return std::make_shared<const Value>(object); };
   if (const auto* owner = object.get<ObjectValue>()) {
     if (const Value* own = owner->object->find(name)) return *own;
@@ -293,7 +294,8 @@ Values Interpreter::iterate(const Value& value) {
   Values out;
   if (const auto* range = value.get<RangeValue>()) {
     if (range->size() > kMost) {
-      fail(Fix{"go through it with a for statement, or use arange for a tensor"},
+      fail(ErrorKind::kUnsupported,
+           Fix{"go through it with a for statement, or use arange for a tensor"},
            "the range has more than {} items for a list", kMost);
     }
     for (std::int64_t i = 0; i < range->size(); ++i) out.emplace_back((*range)[i]);

@@ -25,23 +25,33 @@ constexpr std::string_view kSeeds[] = {"manual_seed", "manual_seed_all", "set_rn
 constexpr std::string_view kReceives[] = {"recv", "irecv", "recv_object_list"};
 constexpr std::string_view kSends[] = {"send", "isend", "send_object_list", "batch_isend_irecv"};
 constexpr std::string_view kShares =
-    " to_local from_local view reshape t transpose permute flatten unflatten chunk split "
+    " assert_type mutate_type convert reinterpret invariant_to_replicate to_local from_local view "
+    "reshape t transpose permute flatten unflatten chunk split "
     "unbind narrow select squeeze unsqueeze expand expand_as view_as contiguous detach "
     "data T mT H mH movedim swapaxes swapdims diagonal unfold tensor_split hsplit vsplit "
     "to float double half bfloat16 redistribute full_tensor requires_grad_ retain_grad "
     "distribute distribute_tensor real imag slice list tuple zip enumerate reversed "
     "sorted dict values items get pop setdefault saved_tensors wait_tensor copy ";
 
+/// Moves of spmd_types whose forward needs no other rank.
+constexpr std::string_view kMovesNothing[] = {"convert", "reinterpret", "shard",
+                                              "invariant_to_replicate"};
+
 bool is_collective(std::string_view name) {
-  return find_builtin(collective_builtins(), name) != nullptr;
+  return find_builtin(collective_builtins(), name) != nullptr ||
+         find_builtin(funcol_builtins(), name) != nullptr;
 }
 
 // "torch.distributed" for dist and torch.distributed; empty for anything that is no module of
 // collectives.
 std::string_view module_of(const ast::Expression& object) {
-  constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol", kNn = "nn";
+  constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol", kNn = "nn",
+                             kSpmd = "spmd";
   if (const auto* name = std::get_if<ast::Name>(&object.node)) {
-    return name->id == "dist" ? kDist : name->id == "funcol" ? kFuncol : std::string_view();
+    return name->id == "dist"     ? kDist
+           : name->id == "funcol" ? kFuncol
+           : name->id == "spmd"   ? kSpmd
+                                  : std::string_view();
   }
   const auto* attribute = std::get_if<ast::Attribute>(&object.node);
   if (attribute == nullptr) return {};
@@ -68,10 +78,12 @@ OwnCollective own_collective(const ast::Expression& function) {
   const std::string_view module =
       attribute != nullptr ? module_of(*attribute->object) : std::string_view();
   if (module.empty()) return OwnCollective::kNone;
-  const bool fills = module != "funcol" && module != "nn";
-  const BuiltinTable table = fills            ? dist_builtins()
-                             : module == "nn" ? dist_nn_builtins()
-                                              : funcol_builtins();
+  if (module == "spmd" && is_one_of(kMovesNothing, attribute->name)) return OwnCollective::kNone;
+  const bool fills = module == "torch.distributed";
+  const BuiltinTable table = fills              ? dist_builtins()
+                             : module == "nn"   ? dist_nn_builtins()
+                             : module == "spmd" ? spmd_move_builtins()
+                                                : funcol_builtins();
   if (find_builtin(table, attribute->name) == nullptr) return OwnCollective::kNone;
   return fills ? OwnCollective::kFills : OwnCollective::kGives;
 }
@@ -115,7 +127,7 @@ bool receives(std::string_view name) { return is_one_of(kReceives, name); }
 bool sends(std::string_view name) { return is_one_of(kSends, name); }
 
 bool leaves_the_mesh(std::string_view name) {
-  return name == "to_local" || name == "from_local" || is_collective(name);
+  return name == "to_local" || name == "from_local" || name == "spmd" || is_collective(name);
 }
 
 bool shares_memory(std::string_view name) {

@@ -7,6 +7,8 @@
 #include "base/nearest.h"
 #include "base/text_of_list.h"
 #include "ops/torch/torch_names.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/ast_walk.h"
@@ -222,7 +224,7 @@ class NameChecker {
     check_not_hidden(node);
     check(*node.object);
     const bool known = attributes_.contains(node.name) || is_tensor_attribute(node.name) ||
-                       is_torch_name(registry_, node.name) ||
+                       is_torch_name(registry_, node.name) || names_result(node.name) ||
                        std::ranges::any_of(member_tables(), [&](BuiltinTable table) {
                          return find_builtin(table, node.name) != nullptr;
                        });
@@ -230,6 +232,12 @@ class NameChecker {
     refuse(source_, node.name_span,
            fmt::format("nothing has a method or attribute '{}'", node.name),
            nearest_or_nothing(node.name, method_names()));
+  }
+  // x.max(0).values
+  bool names_result(std::string_view name) const {
+    return std::ranges::any_of(registry_.rows(), [&](const OpRow* row) {
+      return std::ranges::count(row->op.returns, name, &SchemaReturn::name) > 0;
+    });
   }
   void visit_expression(const ast::Expression&, const ast::Call& node) {
     check(*node.function);

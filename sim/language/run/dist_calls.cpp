@@ -40,15 +40,15 @@ DistCall::DistCall(Interpreter& interpreter, const char* name, std::vector<std::
 
 ProcessGroup& DistCall::group() const { return group_of(in_, group_); }
 
-std::int64_t DistCall::reported_size() const {
-  if (group_.made != nullptr) return static_cast<std::int64_t>(group_.made->size());
-  return group_.is_world() ? in_.setup().world_size : group_.mesh.reported->size(group_.dim);
+std::int64_t reported_size(const Interpreter& in, const GroupValue& group) {
+  if (group.made != nullptr) return static_cast<std::int64_t>(group.made->size());
+  return group.is_world() ? in.setup().world_size : group.mesh.reported->size(group.dim);
 }
 
-std::int64_t DistCall::reported_place() const {
-  if (!in_.plain()) return group().rank();
-  const std::int64_t rank = in_.setup().rank;
-  const std::vector<std::int64_t> ranks = groups_by_rank(in_, group_).ranks(rank);
+std::int64_t reported_place(const Interpreter& in, const GroupValue& group) {
+  if (!in.plain()) return group_of(in, group).rank();
+  const std::int64_t rank = in.setup().rank;
+  const std::vector<std::int64_t> ranks = groups_by_rank(in, group).ranks(rank);
   const auto place = std::ranges::find(ranks, rank) - ranks.begin();
   return place < std::ssize(ranks) ? place : 0;
 }

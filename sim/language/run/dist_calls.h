@@ -12,6 +12,10 @@
 
 namespace shardlab {
 
+/// The number of ranks of a group as the program sees it, and this rank's place among them.
+std::int64_t reported_size(const Interpreter& in, const GroupValue& group);
+std::int64_t reported_place(const Interpreter& in, const GroupValue& group);
+
 /// One call of a function of torch.distributed. `name` lives as long as the process.
 class DistCall {
  public:
@@ -26,9 +30,9 @@ class DistCall {
   bool takes_part() const { return !group_.outside; }
   ProcessGroup& group() const;
   /// The number of ranks of the group, as the program sees it.
-  std::int64_t reported_size() const;
+  std::int64_t reported_size() const { return shardlab::reported_size(in_, group_); }
   /// This rank's place among them, as the program sees it.
-  std::int64_t reported_place() const;
+  std::int64_t reported_place() const { return shardlab::reported_place(in_, group_); }
   /// The place in the group of the rank that `global`, a rank of the world, or `in_group` names; if
   /// neither does, that of rank 0 of the world, if `has_default`.
   ///   fails  Value: none or both are given; a rank that is not in the group

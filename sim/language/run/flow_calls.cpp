@@ -58,6 +58,11 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Call& node) 
     if (!object.function_class.empty() && method->name == "apply") {
       return apply(object.function_class, begin, given);
     }
+    const bool claims = method->name == "assert_type" || method->name == "mutate_type";
+    if (object.module && claims && !given.positional.empty()) {
+      note_read(at.span.begin, given.positional[0]);
+      return given.positional[0];
+    }
     if (object.module) return call_builtin(at, *node.function, given);
     return call_method(at, *method, object, given);
   }
@@ -72,9 +77,17 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Call& node) 
       return call_builtin(at, *node.function, given);
     }
     const Held function = known->second;
-    return call_value(function, begin, arguments_of(node));
+    const Held result = call_value(function, begin, arguments_of(node));
+    note_read(begin, result);  // it may have a type of its own
+    return result;
   }
   const Held function = evaluate(*node.function);
+  if (const auto* maker = std::get_if<ast::Call>(&node.function->node)) {
+    constexpr std::string_view kTyped[] = {"local_map", "no_typecheck"};
+    if (is_one_of(kTyped, last_name(*maker->function)) && node.arguments.size() == 1) {
+      return evaluate(*node.arguments[0].value);
+    }
+  }
   return call_value(function, begin, arguments_of(node));
 }
 
@@ -219,11 +232,8 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
   if (names_rank(name) || is_rank_member(name)) return rank_at(begin);
   if (names_world(name)) return world_at(begin);
   if (name == "backward" || name == "grad") {
-    Held held;
     const Ids made = backward(begin, content(given.all));
-    if (name == "backward") return held;
-    held = computed(begin, made);
-    return held;
+    return name == "backward" ? Held() : computed(begin, made);
   }
   if (name == "print") {
     note_read(begin, given.all);
@@ -259,9 +269,7 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
   }
   constexpr std::string_view kMakeMeshes[] = {"init_device_mesh", "new_group", "DeviceMesh",
                                               "_concatenate", "from_group"};
-  if (std::ranges::count(kMakeMeshes, name) > 0) {
-    return {.mesh = true};
-  }
+  if (std::ranges::count(kMakeMeshes, name) > 0) return {.mesh = true};
   if (name == "from_local") {
     Held held = given.positional.empty() ? given.all : given.positional[0];
     held.items.clear();
@@ -269,6 +277,11 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
     return held;
   }
   if (name == "trace" && one) return given.positional[0];
+  if (name == "checkpoint" && !given.positional.empty()) {
+    Arguments rest = given;
+    rest.positional.erase(rest.positional.begin());
+    return call_value(given.positional[0], begin, rest);
+  }
   return call_op(begin, name, nullptr, given);
 }
 

@@ -239,8 +239,8 @@ FlowWalk::Held FlowWalk::read(const std::string& name, std::uint32_t begin) {
     return value;
   }
   Held value;
-  static const std::set<std::string, std::less<>> kModules = {"torch",  "F",    "dist",     "math",
-                                                              "funcol", "aten", "functools"};
+  static const std::set<std::string, std::less<>> kModules = {
+      "torch", "F", "dist", "math", "funcol", "aten", "functools", "spmd"};
   if (name == "mesh") {
     value.mesh = true;
   } else if (names_rank(name)) {

@@ -11,6 +11,7 @@
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/python_error.h"
 #include "sim/language/values/size_value.h"
+#include "sim/types/typed_program.h"
 
 namespace shardlab {
 
@@ -100,7 +101,8 @@ Value index_range(const RangeValue& range, const Value& key) {
   __extension__ using Wide = __int128;
   const auto narrow = [](Wide value) {
     if (value == static_cast<std::int64_t>(value)) return static_cast<std::int64_t>(value);
-    fail(Fix{"use a range of smaller numbers"}, "the slice of a range does not fit into 64 bits");
+    fail(ErrorKind::kUnsupported, Fix{"use a range of smaller numbers"},
+         "the slice of a range does not fit into 64 bits");
   };
   const auto at = [&](std::int64_t i) { return narrow(range.start + Wide{i} * range.step); };
   return RangeValue{at(bounds.start), at(bounds.stop), narrow(Wide{range.step} * bounds.step)};
@@ -282,6 +284,7 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
 
 Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* tensor = object.get<DTensor>()) {
+    const SubscriptScope subscript;
     return TensorIndexer(*this, *tensor).apply(key_parts(*this, *setup_.registry, key));
   }
   if (object.is_sequence()) return index_sequence(object, key);
@@ -310,7 +313,7 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
   if (const auto* list = object.get<ListValue>()) {
     const auto size = static_cast<std::int64_t>(list->items->size());
     check_stored(object, value);
-    (*list->items)[static_cast<std::size_t>(position(key, size, "list"))] = value;
+    (*list->items)[static_cast<std::size_t>(shardlab::position(key, size, "list"))] = value;
     return;
   }
   fail(Fix{"replace items of a list, a dict or a tensor; list(x) makes a list"},
@@ -332,7 +335,8 @@ void Interpreter::remove_index(const Value& object, const Value& key) {
   const auto size = static_cast<std::int64_t>(items.size());
   const auto* slice = key.get<SliceValue>();
   std::vector<bool> gone(items.size());
-  if (slice == nullptr) gone[static_cast<std::size_t>(position(key, size, "list"))] = true;
+  if (slice == nullptr)
+    gone[static_cast<std::size_t>(shardlab::position(key, size, "list"))] = true;
   if (slice != nullptr)
     for_slice(clamp_slice(*slice, size), [&](std::size_t i) { gone[i] = true; });
   std::size_t at = 0;

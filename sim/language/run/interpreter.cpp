@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "autograd/grad_mode.h"
+#include "autograd/hooks.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "dispatch/prepare.h"
@@ -19,6 +20,7 @@
 #include "sim/language/values/object.h"
 #include "sim/language/values/python_error.h"
 #include "sim/language/values/rank_value.h"
+#include "sim/types/claim.h"
 
 // For debuggers, which stop here before a statement of the program: both numbers are in the
 // registers of the first two arguments, also without debug information (sim/README.md).
@@ -324,10 +326,10 @@ std::string_view raised_kind(const Error& error) {
   return summary.starts_with("assert ") ? "AssertionError" : summary.substr(0, summary.find(':'));
 }
 
-// Other ranks may wait in the call that failed, unless a value is refused before it.
+// Other ranks may wait in the call that failed, unless a value is refused before it. A limit
+// of the language has no handler: Python would go on.
 bool can_be_caught(const Error& error) {
-  return error.kind() == ErrorKind::kAssert || error.kind() == ErrorKind::kValue ||
-         error.kind() == ErrorKind::kUnsupported;
+  return error.kind() == ErrorKind::kAssert || error.kind() == ErrorKind::kValue;
 }
 
 // Only Python knows the class of most refusals, so they are caught by the handler of a try with
@@ -337,8 +339,10 @@ const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
   for (const ast::Try::Handler& handler : node.handlers) {
     const bool all = handler.kinds.empty() || std::ranges::count(handler.kinds, "Exception") > 0;
     const std::string_view base = kind == "KeyError" || kind == "IndexError" ? "LookupError"
-                                  : kind == "ZeroDivisionError"              ? "ArithmeticError"
-                                                                             : kind;
+                                  : kind == "UnboundLocalError"              ? "NameError"
+                                  : kind == "ZeroDivisionError" || kind == "OverflowError"
+                                      ? "ArithmeticError"
+                                      : kind;
     const bool named =
         std::ranges::count(handler.kinds, kind) + std::ranges::count(handler.kinds, base) > 0;
     if (all || named || (kind.empty() && node.handlers.size() == 1)) return &handler;
@@ -448,6 +452,39 @@ void Interpreter::report_number(const ast::Expression& by, const Value& value) {
   if (setup_.sink == nullptr || !value.is_number() || known) return;
   const std::string full = full_name(ast::print(by));
   setup_.sink->number_shown(full, occurrences_[full]++, value, {setup_.program->source, by.span});
+}
+
+// "x" of spmd.assert_type(x, {...}); the whole of another call.
+static std::string subject_of(std::string_view call, std::string_view function) {
+  const std::size_t open = call.find('(');
+  if (open == call.npos || !call.substr(0, open).ends_with(function)) return std::string(call);
+  int depth = 0;
+  std::size_t end = open + 1;
+  for (; end < call.size(); ++end) {
+    const char c = call[end];
+    depth += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+    if (depth < 0 || (depth == 0 && c == ',')) break;
+  }
+  return std::string(call.substr(open + 1, end - open - 1));
+}
+
+void Interpreter::claim(const DTensor& x, SpmdClaim claim, SourceSpan at, std::string_view function,
+                        bool of_gradient) {
+  if (setup_.sink == nullptr || x.distributed()) return;
+  const auto& source = setup_.program->source;
+  claim.subject =
+      subject_of(std::string_view(source->text()).substr(at.begin, at.end - at.begin), function);
+  const std::string name = full_name(fmt::format("{}({})", function, claim.subject));
+  const std::int64_t occurrence = occurrences_[name]++;
+  const Where where{source, at};
+  setup_.sink->claimed(name, occurrence, x, claim, where);
+  if (!of_gradient || !requires_grad(x) || !grad_enabled()) return;
+  claim.gradient = true;
+  for (SpmdType& type : claim.type.types) type = gradient_type(type);
+  register_hook(x, [=, sink = setup_.sink](const DTensor& gradient) {
+    sink->claimed(name + ", gradient", occurrence, gradient, claim, where);
+    return DTensor();
+  });
 }
 
 Value Interpreter::taken(SourceSpan expression, const Value& whole, Value part) {

@@ -27,6 +27,7 @@ class CollectiveWork;  // api/collectives.h
 class OpRegistry;
 struct OpRow;
 class SizeTrace;                  // size_value.h
+struct SpmdClaim;                 // sim/types/claim.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
 /// A computation of a pipeline schedule: its action, "3F0", and its column of equal time.
@@ -65,6 +66,10 @@ class ValueSink {
   /// A statement begins. computes(): a part of a statement runs, its operands have values.
   virtual void begins(SourceSpan /*statement*/) {}
   virtual void computes(SourceSpan /*expression*/) {}
+  /// The program says what ranks hold of a tensor; `claim` lives during the call.
+  virtual void claimed(const std::string& /*name*/, std::int64_t /*occurrence*/,
+                       const DTensor& /*tensor*/, const SpmdClaim& /*claim*/,
+                       const Where& /*where*/) {}
   /// One line of output, without its end.
   virtual void printed(const std::string& line) = 0;
   /// Two tensors or numbers that are equal up to rounding, as the program claims.
@@ -199,6 +204,12 @@ class Interpreter {
   /// To the sink, line by line; what follows the last end of a line waits for more.
   void print(const std::string& text);
   void assert_close(const Value& a, const Value& b);
+  /// Reports to the sink what `function`, called at `at`, says of x, and, `of_gradient`, the same
+  /// of its gradient once that has come. The subject is filled in.
+  void claim(const DTensor& x, SpmdClaim claim, SourceSpan at, std::string_view function,
+             bool of_gradient);
+  /// The part of the text that runs.
+  SourceSpan position() const { return position_; }
   void note_other_shape() {
     if (setup_.sink != nullptr) setup_.sink->other_shape();
   }

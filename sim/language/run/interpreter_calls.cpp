@@ -144,7 +144,7 @@ Value Interpreter::call_op(std::string_view name, const CallValues& call) {
 Value Interpreter::call_row(const OpRow& row, Arguments args) {
   if (sizes_ != nullptr) sizes_->unmark(row, args);
   wrap_numbers(row, args);
-  return value_of(program_calls().call(row, args));
+  return value_of(program_calls().call(row, args), row);
 }
 
 DTensor Interpreter::tensor_op(std::string_view base, Values positional) {

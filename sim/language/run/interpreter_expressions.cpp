@@ -11,6 +11,7 @@
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_error.h"
 #include "sim/language/values/python_format.h"
 #include "sim/language/values/rank_value.h"
 
@@ -35,6 +36,7 @@ const Value* Interpreter::known_name(const std::string& module, const std::strin
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name& node) {
+  constexpr const char* kAssign = "assign to it first, on every way that leads here";
   const auto now = [this](const Value& value) {
     return value.is<RankValue>() && !stands_for_several() ? here(value) : value;
   };
@@ -43,16 +45,16 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
     if (const Value* local = frame_->find(node.id)) return now(*local);
     if (frame_->knows(node.id)) {
       enter(expression.span);
-      fail(Fix{"assign to it first, on every way that leads here"},
-           "'{}' is used before it has a value in {}", node.id, frame_->function->name);
+      fail_as("UnboundLocalError: " + node.id, Fix{kAssign},
+              "'{}' is used before it has a value in {}", node.id, frame_->function->name);
     }
   }
   const auto found = globals_.find(node.id);
   if (found != globals_.end()) return now(found->second);
   if (const Value* known = known_name("", node.id)) return *known;
   enter(expression.span);
-  fail(Fix{"assign to it first, on every way that leads here"},
-       "'{}' is used before it has a value", node.id);
+  fail_as(fmt::format("NameError: name '{}' is not defined", node.id), Fix{kAssign},
+          "'{}' is used before it has a value", node.id);
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node) {

@@ -86,7 +86,7 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
   constexpr std::int64_t kMost = 1'000'000;
   times = std::max<std::int64_t>(times, 0);
   if (!items.empty() && times > kMost / static_cast<std::int64_t>(items.size())) {
-    fail(Fix{"keep many numbers in a tensor: torch.full([n], x)"},
+    fail(ErrorKind::kUnsupported, Fix{"keep many numbers in a tensor: torch.full([n], x)"},
          "a list holds more than {} items", kMost);
   }
   Values out;

@@ -176,6 +176,7 @@ class Lexer {
     const std::uint32_t start = at_;
     while (is_name_part(peek())) ++at_;
     if (static_cast<unsigned char>(peek()) >= 0x80) {
+      refuse_lookalike();
       refuse(source_, here(), "a name has a character that is not an ASCII letter, a digit or '_'",
              "write the name with a-z, A-Z, 0-9 and _");
     }
@@ -198,7 +199,28 @@ class Lexer {
     at_ += static_cast<std::uint32_t>(found->size());
   }
 
+  // Characters of editors and web pages that look like others.
+  void refuse_lookalike() const {
+    struct Row {
+      std::string_view bytes;
+      const char *name, *fix;
+    };
+    constexpr const char *kSpace = "write a space", *kQuote = "write ' or \"";
+    constexpr Row kRows[] = {
+        {"\u00a0", "a no-break space", kSpace}, {"\u202f", "a narrow no-break space", kSpace},
+        {"\u3000", "a wide space", kSpace},     {"\u2018", "a curly quote", kQuote},
+        {"\u2019", "a curly quote", kQuote},    {"\u201c", "a curly quote", kQuote},
+        {"\u201d", "a curly quote", kQuote},    {"\u2212", "a typographic minus", "write -"},
+        {"\u2013", "a dash", "write -"},        {"\ufeff", "a byte order mark", "remove it"},
+    };
+    for (const Row& row : kRows) {
+      if (text_.substr(at_, end_ - at_).starts_with(row.bytes))
+        refuse(source_, here(), row.name, row.fix);
+    }
+  }
+
   [[noreturn]] void refuse_character() {
+    refuse_lookalike();
     const char c = peek();
     const bool printable = c > ' ' && c < 0x7F;
     refuse(source_, here(),

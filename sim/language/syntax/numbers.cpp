@@ -13,8 +13,8 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse_overflow(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
-  fail(Fix{"compute with floats: write 1.0 for 1"}, "{} {} {} does not fit into 64 bits", left,
-       ast::to_string(op), right);
+  fail(ErrorKind::kUnsupported, Fix{"compute with floats: write 1.0 for 1"},
+       "{} {} {} does not fit into 64 bits", left, ast::to_string(op), right);
 }
 
 constexpr std::string_view kNegativePower = "0.0 cannot be raised to a negative power";
@@ -55,8 +55,10 @@ Number power(std::int64_t base, std::int64_t exponent) {
 
 std::int64_t shift(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
   if (right < 0) {
-    fail(Fix{"shift the other way: << or >>"}, "the shift count is {}; it must be 0 or more",
-         right);
+    throw Error(ErrorKind::kValue,
+                fmt::format("the shift count is {}; it must be 0 or more", right))
+        .with("python", "ValueError: negative shift count")
+        .with("fix", "shift the other way: << or >>");
   }
   if (op == ast::BinaryOp::kRight) return right > 62 ? (left < 0 ? -1 : 0) : left >> right;
   std::int64_t result = 0;

@@ -41,19 +41,21 @@ constexpr std::array<std::string_view, 5> kOutside = {"yield", "async", "await",
 
 /// Modules whose import is left out: their names are defined, or are refused at their use.
 constexpr std::string_view kImported[] = {"__future__", "dataclasses", "functools", "math",
-                                          "os",         "torch",       "typing"};
+                                          "os",         "spmd_types",  "torch",     "typing"};
 /// The other names that a program has for a module.
 struct AliasRow {
   std::string_view module, alias;
 };
 constexpr AliasRow kAliases[] = {
+    {"spmd_types", "spmd"},
     {"torch.distributed", "dist"},
     {"torch.distributed._functional_collectives", "funcol"},
     {"torch.distributed.distributed_c10d", "dist"},
     {"torch.nn.functional", "F"},
 };
 /// Decorators of a def that are contexts of its body.
-constexpr std::string_view kContexts[] = {"enable_grad", "inference_mode", "no_grad"};
+constexpr std::string_view kContexts[] = {"enable_grad", "inference_mode", "no_grad",
+                                          "no_typecheck"};
 
 constexpr const char* kWriteClass =
     "write defs, and keep what they share in a dict; a gradient of one's own is a class "
@@ -512,15 +514,24 @@ ExpressionPtr Parser::lambda_expression() {
   return make(span, ast::Name{std::move(name)});
 }
 
-// @torch.no_grad() above a def: its body runs in the context.
+// @torch.no_grad() above a def: its body runs in the context. Below @spmd.local_map(...) the def is
+// followed by f = spmd.local_map(...)(f).
 ast::Statement Parser::decorated_def() {
   std::vector<ast::With::Item> around;
+  std::vector<ExpressionPtr> typed;
   while (accept_operator("@")) {
     const Token& first = peek();
     ExpressionPtr context = postfix();
     const auto* call = std::get_if<ast::Call>(&context->node);
     const std::string called = ast::print(call != nullptr ? *call->function : *context);
     const std::string_view last = std::string_view(called).substr(called.rfind('.') + 1);
+    const bool types = call != nullptr && !call->arguments.empty();
+    if (last == "local_map" || (last == "no_typecheck" && types)) {
+      typed.push_back(std::move(context));
+      if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteDef);
+      next();
+      continue;
+    }
     if (std::ranges::count(kContexts, last) == 0) {
       refuse_at(first, fmt::format("the decorator '{}' is not part of the language", called),
                 "a def is decorated by @torch.no_grad(); call what else it does around it");
@@ -535,7 +546,22 @@ ast::Statement Parser::decorated_def() {
     next();
   }
   if (!at_keyword("def")) unexpected("a def after its decorators", kWriteDef);
-  return def_statement(std::move(around));
+  ast::Statement def = def_statement(std::move(around));
+  if (typed.empty()) return def;
+  const SourceSpan span = typed.front()->span;
+  const std::string name = std::get<ast::Def>(def.node).function->name;
+  hoisted_.push_back(std::move(def));
+  ExpressionPtr value = make(span, ast::Name{name});
+  for (; !typed.empty(); typed.pop_back()) {
+    ast::Call wrapped{std::move(typed.back()), {}};
+    const int depth = wrapped.function->depth;
+    wrapped.arguments.push_back({.value = std::move(value)});
+    value = finish(span, depth, std::move(wrapped));
+  }
+  ast::Assign assign;
+  assign.targets.push_back(make(span, ast::Name{name}));
+  assign.value = std::move(value);
+  return {span, std::move(assign)};
 }
 
 ast::Statement Parser::def_statement(std::vector<ast::With::Item> around) {

@@ -32,7 +32,6 @@ constexpr AbsentNames kRows[] = {
      "params = {\"w\": w, \"b\": b}", "a program keeps its parameters by name"},
     {"all_gather_into_tensor",
      "dist.all_gather_into_tensor(torch.empty(8, 6), x, group=\"tp\")", "or all_gather(x, \"tp\")"},
-    {"all_gather_tensor", "z = all_gather(x, 0, \"tp\")"},
     {"allow_in_graph compile compiler disable dynamo export fx is_compiling jit "
      "mark_dynamic script symbolic_trace",
      "trace(lambda t: t * 2)(x)", "trace makes a graph of a def"},
@@ -53,7 +52,7 @@ constexpr AbsentNames kRows[] = {
      "torch.manual_seed(7)", "leave the line out otherwise: runs are deterministic"},
     {"BackwardPrefetch CPUOffload CPUOffloadPolicy FSDP FSDPModule "
      "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy "
-     "ShardingStrategy fully_shard reshard unshard",
+     "ShardingStrategy reshard unshard",
      "distribute(torch.randn(8, 6), dp=S(0)).redistribute(dp=R)",
      "or bring the PyTorch program: shardlab record"},
     {"BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm",
@@ -64,15 +63,15 @@ constexpr AbsentNames kRows[] = {
     {"breakpoint bytearray bytes dir eval exec globals help input locals memoryview open "
      "vars", "print(1)", "a program has no files and no code of its own in texts"},
     {"Buffer Parameter ParameterDict ParameterList UninitializedParameter",
-     "w = torch.randn(8, 6, requires_grad=True)", "or an input with grad = true"},
+     "w = torch.randn(8, 6, requires_grad=True)", "or an input with requires_grad = true"},
     {"CELU", "F.celu(x)"},
     {"ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR "
      "ExponentialLR LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR "
      "PolynomialLR ReduceLROnPlateau SequentialLR StepLR lr_scheduler",
      "lr = 0.1 * math.cos(1.0)", "the rate is a number of the program"},
     {"ChannelShuffle", "F.channel_shuffle(img, 3)"},
-    {"checkpoint checkpoint_sequential create_selective_checkpoint_contexts",
-     "F.relu(x)", "a value is computed once more by calling the def again"},
+    {"checkpoint_sequential create_selective_checkpoint_contexts",
+     "torch.utils.checkpoint.checkpoint(lambda t: F.relu(t), x)"},
     {"CircularPad1d", "F.pad(seq, [1, 1], mode=\"circular\")"},
     {"CircularPad2d", "F.pad(img, [1, 1, 1, 1], mode=\"circular\")"},
     {"CircularPad3d", "F.pad(vol, [1, 1, 1, 1, 1, 1], mode=\"circular\")"},
@@ -81,8 +80,8 @@ constexpr AbsentNames kRows[] = {
     {"coalesce sparse_coo_tensor to_sparse to_sparse_coo to_sparse_csr", "x * (x > 0)"},
     {"collective_permute permute_tensor ppermute pshuffle",
      "dist.get_rank()", "messages: dist.batch_isend_irecv([dist.P2POp(dist.isend, x, to), ...])"},
-    {"ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput "
-     "PrepareModuleOutput RowwiseParallel SequenceParallel",
+    {"ParallelStyle PrepareModuleInput PrepareModuleInputOutput "
+     "PrepareModuleOutput SequenceParallel",
      "distribute(torch.randn(8, 6), tp=S(0))",
      "column-wise is S(0) of a weight [out, in], row-wise S(1)"},
     {"compute_global_tensor_info compute_local_shape "
@@ -122,7 +121,7 @@ constexpr AbsentNames kRows[] = {
     {"deepcopy json pickle re", "x.clone()"},
     {"delattr setattr", "{\"k\": 1}.update({\"k\": 2})", "attributes are entries of a dict"},
     {"deque heapq", "[1, 2].pop(0)"},
-    {"distribute_module parallelize_module",
+    {"distribute_module",
      "distribute(torch.randn(8, 6), tp=S(0))", "each parameter by itself"},
     {"Dropout", "F.dropout(x, 0.1)"},
     {"Dropout1d", "F.dropout1d(seq, 0.1)"},
@@ -229,7 +228,7 @@ constexpr AbsentNames kRows[] = {
     {"PReLU", "F.prelu(x, a)", "keep a as an input"},
     {"PRNGKey fold_in", "torch.manual_seed(7)"},
     {"psum", "z = all_reduce(x, \"sum\", \"tp\")"},
-    {"psum_scatter reduce_scatter_tensor", "z = reduce_scatter(x, \"sum\", 0, \"tp\")"},
+    {"psum_scatter", "z = reduce_scatter(x, \"sum\", 0, \"tp\")"},
     {"random randrange seed shuffle", "torch.randint(0, 4, [2])"},
     {"rearrange", "x.reshape(2, 2, 6).transpose(0, 1)"},
     {"ReflectionPad1d", "F.pad(seq, [1, 1], mode=\"reflect\")"},
@@ -275,8 +274,6 @@ constexpr AbsentNames kRows[] = {
     {"Unfold", "F.unfold(img, 2)"},
     {"Upsample UpsamplingNearest2d", "F.interpolate(img, scale_factor=2)"},
     {"UpsamplingBilinear2d", "F.interpolate(img, scale_factor=2, mode=\"bilinear\")"},
-    {"utils", "g = g * torch.clamp(1.0 / (g.norm() + 1e-6), max=1.0)",
-     "clip_grad_norm_ by hand; a def that is called again is a checkpoint"},
     {"vector_to_parameters", "torch.randn(54).split([48, 6])"},
     {"zero_grad", "w = w.detach().requires_grad_()", "which has no gradient yet"},
     {"ZeroPad1d", "F.pad(seq, [1, 1])"},

@@ -24,7 +24,8 @@ std::span<const BuiltinTable> function_tables() {
       python_builtins(),     distributed_builtins(), placement_builtins(), parallel_builtins(),
       collective_builtins(), group_builtins(),       factory_builtins(),   assert_builtins(),
       context_builtins(),    trace_builtins(),       inquiry_builtins(),   functools_builtins(),
-      text_builtins(),       mesh_builtins(),        norm_builtins()};
+      text_builtins(),       mesh_builtins(),        norm_builtins(),      checkpoint_builtins(),
+      funcol_builtins()};  // names of earlier ones win
   return kTables;
 }
 

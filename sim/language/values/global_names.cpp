@@ -18,9 +18,11 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 26> kModules = {"torch",
+constexpr std::array<std::string_view, 30> kModules = {"torch",
                                                        "functools",
                                                        "F",
+                                                       "spmd_types",
+                                                       "spmd_types.checker",
                                                        "torch.nn",
                                                        "aten",
                                                        "math",
@@ -43,7 +45,9 @@ constexpr std::array<std::string_view, 26> kModules = {"torch",
                                                        "torch.fft",
                                                        "torch.linalg",
                                                        "torch.ops",
-                                                       "torch.special"};
+                                                       "torch.special",
+                                                       "torch.utils",
+                                                       "torch.utils.checkpoint"};
 
 /// "linalg" of "torch.linalg"; empty for other modules.
 std::string_view family_of(std::string_view module) {
@@ -62,11 +66,16 @@ struct TableRow {
 constexpr TableRow kTables[] = {
     {"functools", functools_builtins},
     {"math", math_builtins},
+    {"spmd_types", spmd_builtins},
+    {"spmd_types", spmd_move_builtins},
+    {"spmd_types.checker", spmd_builtins},
     {"torch.cuda", cuda_builtins},
     {"torch.distributed.device_mesh.DeviceMesh", device_mesh_builtins},
     {"torch.distributed.tensor.DTensor", dtensor_builtins},
     {"torch.autograd", autograd_builtins},
     {"torch.nn.utils", norm_builtins},
+    {"torch.utils", checkpoint_builtins},  // which is the module's name, too
+    {"torch.utils.checkpoint", checkpoint_builtins},
     {"torch.distributed", dist_builtins},
     {"torch.distributed", dist_group_builtins},
     {"torch.distributed", group_builtins},
@@ -80,13 +89,24 @@ Value reduction() {
   return kOp;
 }
 
-/// The members of torch's classes `group`, `GroupMember` and `ReduceOp`: the world's group, the
-/// value for a rank that is in no group (T-16, T-17), and reductions.
+/// A type of spmd_types: programs write it as its text.
+template <char kLetter>
+Value spmd_type() {
+  return std::string(1, kLetter);
+}
+
+/// The types of spmd_types, and the members of torch's classes `group`, `GroupMember` and
+/// `ReduceOp`: the world's group, the value for a rank that is in no group (T-16, T-17), and
+/// reductions.
 struct WorldRow {
   std::string_view module, name;
   Value (*value)();
 };
 constexpr WorldRow kWorldRows[] = {
+    {"spmd_types", "I", spmd_type<'I'>},
+    {"spmd_types", "P", spmd_type<'P'>},
+    {"spmd_types", "R", spmd_type<'R'>},
+    {"spmd_types", "V", spmd_type<'V'>},
     {"torch.distributed.GroupMember", "NON_GROUP_MEMBER", [] { return Value(kNonGroupMember); }},
     {"torch.distributed.GroupMember", "WORLD", [] { return Value(GroupValue()); }},
     {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
@@ -160,7 +180,8 @@ std::set<std::string, std::less<>> op_namespaces(const OpRegistry& registry) {
 }  // namespace
 
 bool has_members_only(std::string_view module) {
-  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+  return !has_table(module) &&
+         std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
 }
 
 std::string op_of_module(std::string_view module) {
@@ -217,6 +238,7 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
   if (name == "DTensor") return ModuleValue{std::string(kDTensorType)};
   if (name == "DeviceMesh") return ModuleValue{std::string(kDeviceMeshType)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
+  if (name == "spmd") return ModuleValue{"spmd_types"};
   if (name == "funcol") return ModuleValue{"torch.distributed._functional_collectives"};
   if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
     return ModuleValue{fmt::format("torch.{}", name)};
@@ -273,8 +295,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 }
 
 std::vector<std::string> global_names(const OpRegistry& registry) {
-  std::vector<std::string> names = {"R",  "torch", "F",      "aten", "math", "functools",
-                                    "nn", "dist",  "funcol", "mesh", "rank", "world_size"};
+  std::vector<std::string> names = {"R",    "torch",  "F",    "aten", "math", "functools", "nn",
+                                    "dist", "funcol", "mesh", "rank", "spmd", "world_size"};
   names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {

@@ -41,14 +41,15 @@ int* level_of(const Value& value) {
 
 void count_item(std::int64_t& items) {
   if (++items <= kMostItems) return;
-  fail(Fix{"keep many numbers in a tensor"}, "a list holds more than {} items", kMostItems);
+  fail(ErrorKind::kUnsupported, Fix{"keep many numbers in a tensor"},
+       "a list holds more than {} items", kMostItems);
 }
 
 void check_level(const Value& value, int level) {
   int* const known = level_of(value);
   if (known == nullptr || *known >= level) return;
   if (level >= kDeepestContainer) {
-    fail(Fix{"keep inner values in containers of their own"},
+    fail(ErrorKind::kUnsupported, Fix{"keep inner values in containers of their own"},
          "containers are nested deeper than {}", kDeepestContainer);
   }
   *known = level;
@@ -70,7 +71,8 @@ void check_size(const Values& items) {
 void check_text_size(std::size_t bytes, std::int64_t times) {
   constexpr std::int64_t kMost = 1'000'000;
   if (bytes == 0 || times <= kMost / static_cast<std::int64_t>(bytes)) return;
-  fail(Fix{"make it shorter, or several strings of it"}, "a string has more than {} bytes", kMost);
+  fail(ErrorKind::kUnsupported, Fix{"make it shorter, or several strings of it"},
+       "a string has more than {} bytes", kMost);
 }
 
 void check_stored(const Value& container, const Value& item) {

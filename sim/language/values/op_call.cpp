@@ -103,12 +103,12 @@ Value value_of(const Argument& argument) {
   fail(ErrorKind::kInternal, "an op returned {}", argument.text());
 }
 
-Value value_of(const Results& results) {
+Value value_of(const Results& results, const OpRow& row) {
   if (results.empty()) return {};
   if (results.size() == 1) return value_of(results[0]);
   Values items;
   for (const Argument& result : results) items.push_back(value_of(result));
-  return make_tuple(std::move(items));
+  return make_tuple(std::move(items), &row);
 }
 
 }  // namespace shardlab

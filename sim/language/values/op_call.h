@@ -16,8 +16,9 @@ GivenArguments arguments_of(std::string_view function, const CallValues& call);
 /// A number in place of a tensor becomes a tensor without dims, which decides no dtype. On a rank.
 void wrap_numbers(const OpRow& row, Arguments& args);
 
-/// One result is that value, several are a tuple, none is None.
-Value value_of(const Results& results);
+/// One result of `row` is that value, several are a tuple with the names of its schema, none is
+/// None.
+Value value_of(const Results& results, const OpRow& row);
 Value value_of(const Argument& argument);
 
 }  // namespace shardlab

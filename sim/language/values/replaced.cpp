@@ -11,7 +11,9 @@ Value replaced(const Value& value, const PickValue& pick) {
     return out;
   };
   if (value.is<ListValue>()) return make_list(each(items_of(value)));
-  if (value.is<TupleValue>()) return make_tuple(each(items_of(value)));
+  if (const auto* tuple = value.get<TupleValue>()) {
+    return make_tuple(each(*tuple->items), tuple->items->fields);
+  }
   if (const auto* slice = value.get<SliceValue>()) {
     return SliceValue{std::make_shared<const Values>(each(*slice->parts))};
   }

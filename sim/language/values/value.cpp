@@ -31,9 +31,18 @@ Value make_list(Values items) {
   return ListValue{std::make_shared<ListItems>(std::move(items))};
 }
 
-Value make_tuple(Values items) {
+Value make_tuple(Values items, const OpRow* fields) {
   for (const Value& item : items) check_level(item, 1);
-  return TupleValue{std::make_shared<const ListItems>(std::move(items))};
+  return TupleValue{std::make_shared<const ListItems>(std::move(items), fields)};
+}
+
+const Value* field_of(const Value& value, std::string_view name) {
+  const auto* tuple = value.get<TupleValue>();
+  if (tuple == nullptr || tuple->items->fields == nullptr) return nullptr;
+  const auto& returns = tuple->items->fields->op.returns;
+  const auto found = std::ranges::find(returns, name, &SchemaReturn::name);
+  if (found == returns.end()) return nullptr;
+  return &(*tuple->items)[static_cast<std::size_t>(found - returns.begin())];
 }
 
 DictValue make_dict() { return DictValue{std::make_shared<DictEntries>()}; }
@@ -235,8 +244,8 @@ class Equality {
 
 bool Equality::equal(const Value& a, const Value& b) {
   if (++compared_ > kMostCompared) {
-    fail(Fix{"compare parts of them, or tensors"}, "the values to compare have more than {} items",
-         kMostCompared);
+    fail(ErrorKind::kUnsupported, Fix{"compare parts of them, or tensors"},
+         "the values to compare have more than {} items", kMostCompared);
   }
   if (a.is_number() && b.is_number()) {
     return compare(ast::CompareOp::kEqual, number_of(a), number_of(b));

@@ -179,9 +179,12 @@ class Value {
 /// `level`: the most containers that were ever around it; raised when it is put into another.
 // Containers are made by the functions below, which keep count of levels.
 struct ListItems : Values {
-  explicit ListItems(Values items) : Values(std::move(items)) {}
+  explicit ListItems(Values items, const OpRow* op = nullptr)
+      : Values(std::move(items)), fields(op) {}
   mutable int level = 0;
   std::string_view view = {};  ///< "dict_keys", ...: printed as Python's view of that name
+  /// The op whose results these are, which its schema may name; it outlives them. Null if none.
+  const OpRow* fields = nullptr;
 };
 struct DictEntries : std::vector<std::pair<Value, Value>> {
   int level = 0;
@@ -192,7 +195,7 @@ struct DictEntries : std::vector<std::pair<Value, Value>> {
 ///   fails  Value: nested deeper than kDeepestContainer
 Value make_list(Values items);
 DictValue make_dict();
-Value make_tuple(Values items);
+Value make_tuple(Values items, const OpRow* fields = nullptr);
 Value make_tuple(const Dims& sizes);
 Value make_number(Number number);
 
@@ -200,6 +203,9 @@ Value make_number(Number number);
 const Values& items_of(const Value& sequence);
 /// The number of a bool, int or float; any other value is an Internal error.
 Number number_of(const Value& value);
+
+/// The result that its op names so, as x.max(0).values; null if `value` has none of that name.
+const Value* field_of(const Value& value, std::string_view name);
 
 /// "int", "tensor", "list": for messages.
 std::string_view kind_name(const Value& value);

@@ -40,6 +40,12 @@ Arguments embedding(const Arguments& torch) {
   return {torch[1], torch[0], padding, torch[5], torch[6]};
 }
 
+/// x.to("cuda", copy=True), as to.dtype_layout.
+Arguments to_device(const Arguments& torch) {
+  const Argument none;
+  return {torch[0], none, none, torch[1], none, torch[2], torch[3], none};
+}
+
 /// A norm of one value is 0, whatever the value is; torch's functions refuse it, ATen's ops do not.
 void require_several(const char* name, const DTensor& input, std::int64_t values) {
   if (values != 1 || input.numel() == 0) return;
@@ -279,6 +285,8 @@ const TorchSpellingRow kSpellings[] = {
     {"tensordot(Tensor a, Tensor b, any dims)",
      "tensordot", "", tensordot_of_dims},
     {"to(Tensor self, Tensor other)", "type_as", "self, other"},
+    {"to(Tensor self, Device device, *, bool non_blocking=False, bool copy=False)",
+     "to.dtype_layout", "", to_device},
     {"triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
      "float p=2.0, float eps=1e-06, bool swap=False, bool? size_average=None, bool? "
      "reduce=None, str reduction=\"mean\")",

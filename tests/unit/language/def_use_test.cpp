@@ -67,6 +67,22 @@ c = x + 1
   CHECK_FALSE(found.follows_rank("c"));
 }
 
+TEST_CASE("B-63 the rank goes through the def that a checkpoint calls, and what it writes") {
+  const DefUse found = flow_of(R"(
+def early(v):
+    w = v * 2
+    seen.append(v)
+    return x
+seen = []
+a = torch.utils.checkpoint.checkpoint(early, rank, use_reentrant=False)
+b = x + 1
+)");
+  CHECK(found.follows_rank("early.w"));
+  CHECK(found.follows_rank("seen[0]"));
+  CHECK_FALSE(found.follows_rank("a"));
+  CHECK_FALSE(found.follows_rank("b"));
+}
+
 TEST_CASE("a write in place, an append and a loop that some ranks leave follow the rank") {
   const DefUse found = flow_of(R"(
 x.add_(rank)

@@ -202,6 +202,82 @@ TEST_CASE("meshes and groups refuse what they do not have") {
                 "world = 3\n[mesh]\nx = 2\n[params]");
 }
 
+// The names of torch.return_types, PyTorch 2.15.
+TEST_CASE("B-63 results of an op have the names of its schema, also in lists, copies and defs") {
+  CHECK(printed("x = distribute(tensor([[3, 1, 2], [4, 6, 5]]), tp=S(0))\n"
+                "m = x.max(dim=1)\nprint(m.values.full_tensor(), m.indices.full_tensor())\n"
+                "print(torch.sort(x, dim=1).values.type, x.topk(2).indices.full_tensor())\n"
+                "values, indices = m\nprint(m[0] is m.values, indices is m.indices, len(m))\n"
+                "def least(t):\n    return t.min(dim=1).values\n"
+                "print(least(x).full_tensor(), [x.sort()][0].values.full_tensor())\n"
+                "q = torch.linalg.qr(torch.eye(2))\nprint(q.Q.shape, q.R.shape)\n"
+                "print({'values': 1}.values())\n") ==
+        Lines{"i64[2] [3, 6] i64[2] [0, 1]", "i64[2@tp, 3] i64[2, 2] [[0, 2], [1, 2]]",
+              "True True 2", "i64[2] [1, 4] i64[2, 3] [[1, 2, 3], [4, 5, 6]]", "(2, 2) (2, 2)",
+              "dict_values([1])"});
+  check_refused({{"x = tensor([1, 2]).max(dim=0)\ny = x.mantissa\n", {"a tuple has no 'mantissa'"}},
+                 {"y = (1, 2).indices\n", {"a tuple has no 'indices'"}}});
+}
+
+TEST_CASE("programs name devices as PyTorch's do, and all tensors stay where they are") {
+  CHECK(printed("x = distribute(tensor([1., 2., 3.]), tp=S(0))\n"
+                "dev = torch.device('cuda', 1)\n"
+                "print(x.to('cuda').type, x.to(x.device).type, x.to(device='cuda:0').type, "
+                "x.to(dev, non_blocking=True).type, x.to('cuda', torch.bfloat16).type)\n"
+                "print(x.to('cuda') is x, x.to('cuda', copy=True) is x, torch.zeros(2, "
+                "device=dev).dtype)\n") ==
+        Lines{"f32[3@tp] f32[3@tp] f32[3@tp] f32[3@tp] bf16[3@tp]", "True False f32"});
+}
+
+TEST_CASE("B-63 what is beyond the language ends the run, whatever handlers there are") {
+  for (const char* limit : {"x = 2147483648 * 4294967296", "x = 10 ** 19 - 10 ** 19",
+                            "x = int(1e19)", "x = int('1' * 30)", "x = [0] * 2000000",
+                            "x = 'a' * 2000000", "x = list(range(2000000))"}) {
+    CAPTURE(std::string(limit));
+    const std::string code = std::string("try:\n    ") + limit +
+                             "\nexcept Exception:\n    print('caught')\nprint('after')\n";
+    const ProgramOutcome out = run(code);
+    CHECK(out.error != "");
+    CHECK(out.lines[0].empty());
+  }
+}
+
+// CPython 3.11.
+TEST_CASE("B-63 errors of plain Python have its classes and texts") {
+  const std::pair<const char*, const char*> rows[] = {
+      {"1 << -1", "ValueError negative shift count"},
+      {"math.sqrt(-1)", "ValueError math domain error"},
+      {"math.log(0)", "ValueError math domain error"},
+      {"math.exp(1000)", "OverflowError math range error"},
+      {"list(range(0, 5, 0))", "ValueError range() arg 3 must not be zero"},
+      {"int(float('inf'))", "OverflowError cannot convert float infinity to integer"},
+      {"int(float('nan'))", "ValueError cannot convert float NaN to integer"}};
+  for (const auto& [expression, expected] : rows) {
+    const std::string kind = std::string(expected).substr(0, std::string(expected).find(' '));
+    const std::string other = kind == "ValueError" ? "ArithmeticError" : "ValueError";
+    CHECK(printed("try:\n    x = " + std::string(expression) + "\nexcept " + other +
+                  ":\n    print('no')\nexcept " + kind + " as e:\n    print('" + kind +
+                  "', e)\n") == Lines{expected});
+  }
+  CHECK(printed("def f(given):\n    if given:\n        y = 1\n    return y\n"
+                "try:\n    f(False)\nexcept ArithmeticError:\n    print('no')\n"
+                "except NameError:\n    print('name')\n") == Lines{"name"});
+}
+
+TEST_CASE("a checkpoint calls its function once, with gradients") {
+  CHECK(printed("from torch.utils.checkpoint import checkpoint\n"
+                "calls = []\n"
+                "def f(t, by, shift=0):\n    calls.append(1)\n    return t * by + shift\n"
+                "w = distribute(tensor([1., 2., 3.]), tp=S(0)).requires_grad_()\n"
+                "y = torch.utils.checkpoint.checkpoint(f, w, 3, shift=1, use_reentrant=False)\n"
+                "torch.autograd.backward([y.sum()])\n"
+                "print(y.full_tensor(), w.grad.full_tensor(), len(calls))\n"
+                "print(checkpoint(torch.relu, w.detach(), preserve_rng_state=False).type)\n") ==
+        Lines{"f32[3] [4, 7, 10] f32[3] [3, 3, 3] 1", "f32[3@tp]"});
+  check_refused({{"torch.utils.checkpoint.checkpoint()\n", {"checkpoint: the function is missing"}},
+                 {"torch.utils.checkpoint.checkpoint(3)\n", {"an int cannot be called"}}});
+}
+
 TEST_CASE("a def inside a def keeps its variables, late and one per call") {
   CHECK(printed("def scaled(by):\n"
                 "    def run(x):\n"

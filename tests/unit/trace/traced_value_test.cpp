@@ -196,6 +196,7 @@ TEST_CASE("T-10 T-11 T-61 every value has a hash, and constants are equal as the
     const TracedValue other = part.call_method("get_group", {});
     CHECK(group.equals(m.call_method("get_group", {{tracing.constant(0)}, {}})));
     CHECK(group.equals(other));
+    CHECK_FALSE(group.equals(m.call_method("get_group", {{tracing.constant("m1")}, {}})));
     CHECK(tracing.constant("a").equals(tracing.constant("a")));
     const TracedValue world = tracing.wrap(WorldMeta::kGroup);
     CHECK(world.hash() == tracing.wrap(WorldMeta::kGroup).hash());
