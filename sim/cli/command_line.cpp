@@ -110,6 +110,7 @@ OptionTargets with_run(RunArguments& run) {
            {"--lazy-groups", &RunArguments::lazy_groups},
            {"--no-share", [](RunArguments& run) { run.sharing = KernelSharing::kOff; }},
            {"--memory", &RunArguments::memory_bytes},
+           {"--types", &RunArguments::types},
            {"--strict", &RunArguments::strict},
            {"--mesh", &RunArguments::mesh},
            {"--plan", &RunArguments::plan},
@@ -186,6 +187,12 @@ void add_editing(Commands& commands, Parsed& parsed) {
       with_run(parsed.advise.run)
           .of<Advise>(parsed.advise, {{"FILE", &Advise::file}, {"--budget", &Advise::budget}}),
       [&parsed] { return advise_command(parsed.advise); }};
+  using Types = TypesArguments;
+  commands["types"] = {with_run(parsed.types.run)
+                           .of<Types>(parsed.types, {{"FILE", &Types::file},
+                                                     {"--annotate", &Types::annotate},
+                                                     {"-o,--out", &Types::out}}),
+                       [&parsed] { return types_command(parsed.types); }};
   commands["new"] = {
       OptionTargets().of<New>(parsed.fresh, {{"FILE", &New::file}, {"--kind", &New::kind}}),
       [&parsed] { return new_command(parsed.fresh); }};
@@ -236,14 +243,15 @@ void add_graphs(Commands& commands, Parsed& parsed) {
       }};
 }
 
-// --python among the recorder's own options. These have a value each, but for one, and the first
+// --python among the recorder's own options. These have a value each, but for flags, and the first
 // word after them is the script.
 void take_python(RecordArguments& record) {
   constexpr std::string_view kOption = "--python";
   std::vector<std::string>& words = record.words;
   for (std::size_t i = 0; i < words.size() && words[i].starts_with("-");) {
     const bool joined = words[i].find('=') != std::string::npos;
-    const std::size_t taken = joined || words[i] == "--processes" ? 1 : 2;
+    const bool flag = words[i] == "--processes" || words[i] == "--blame" || words[i] == "--on-cpu";
+    const std::size_t taken = joined || flag ? 1 : 2;
     if (words[i].substr(0, words[i].find('=')) != kOption || i + taken > words.size()) {
       i += taken;
       continue;

@@ -16,6 +16,7 @@ struct Parsed {
   TraceArguments trace, replay;
   ShrinkArguments shrink;
   AdviseArguments advise;
+  TypesArguments types;
   BlameArguments blame;
   ProveArguments prove;
   AutopsyArguments autopsy;

@@ -56,6 +56,7 @@ struct RunArguments {
   bool lazy_groups = false;
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: the machine's
+  std::string types;                         ///< strict or local: checked; empty or off: not
   std::string planner;                       ///< of redistributions; empty: the scenario's
   ReportLength length = ReportLength::kOverview;
   int line = 0;  ///< of the source, alone and in full; 0: all
@@ -113,6 +114,16 @@ struct AdviseArguments {
 };
 /// Cheaper programs with the same values.
 int advise_command(const AdviseArguments& arguments);
+
+/// `types`.
+struct TypesArguments {
+  RunArguments run;       ///< how to run
+  std::string file;       ///< a scenario
+  bool annotate = false;  ///< print the program with the types that it has
+  std::string out;        ///< the file for that; empty: stdout
+};
+/// Prints the types that ranks hold of each named value.
+int types_command(const TypesArguments& arguments);
 
 /// `blame`.
 struct BlameArguments {

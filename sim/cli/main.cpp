@@ -100,13 +100,20 @@ int main(int argc, char** argv) {
   add_commands(app, parsed);
   // The parser would take a list in brackets apart, so that it must not begin with one.
   std::vector<std::string> words(argv, argv + argc);
+  // The recorder records both sides first: what follows is its own, and the script's.
+  const bool of_script = std::ranges::any_of(
+      words, [](const std::string& word) { return word.substr(0, word.find('=')) == "--ranks"; });
+  if (words.size() > 1 && words[1] == "blame" && of_script) {
+    words[1] = "record";
+    words.insert(words.begin() + 2, "--blame");
+  }
   std::vector<const char*> pointers;
   for (std::string& word : words) {
     if (word.starts_with('[')) word = fmt::format(" {}", word);
     pointers.push_back(word.c_str());
   }
   try {
-    app.parse(argc, pointers.data());
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return with_output(app.exit(error));
     refuse_arguments(app, error, argc > 1 ? argv[1] : "");

@@ -177,6 +177,8 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
   options.keep_elements = arguments.save.empty() ? arguments.keep_elements : kKeepAll;
   options.memory_timeline = arguments.memory_timeline || !arguments.html.empty();
   options.strict = arguments.strict;
+  if (arguments.types == "strict") options.types = TypeMode::kStrict;
+  if (arguments.types == "local") options.types = TypeMode::kLocal;
   if (arguments.strict && is_shape_only(options.backend)) {
     fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --strict out"},
          "--strict: backend {} computes shapes only, so nothing is verified", options.backend);

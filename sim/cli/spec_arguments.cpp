@@ -1,7 +1,10 @@
 // A mesh, a type or a link from the command line; errors of types point into the argument.
 #include "sim/cli/spec_arguments.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "api/mesh.h"
@@ -34,11 +37,66 @@ namespace {
   throw shown;
 }
 
+// "Shard(0)" as S(0), "Partial(\"sum\")" as P(sum).
+std::string in_short(std::string word) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {{"_StridedShard", "_S"},
+                                                                      {"Shard", "S"},
+                                                                      {"Replicate()", "R"},
+                                                                      {"Partial()", "P(sum)"},
+                                                                      {"Partial", "P"},
+                                                                      {"dim=", ""},
+                                                                      {"split_factor=", ""},
+                                                                      {"'", ""},
+                                                                      {"\"", ""},
+                                                                      {" ", ""}};
+  for (const auto& [from, to] : kShort) {
+    for (std::size_t at; (at = word.find(from)) != word.npos;) word.replace(at, from.size(), to);
+  }
+  return word;
+}
+
+// "[Shard(0), Replicate()]", alone or behind a type without placements: PyTorch's list, one for
+// each mesh dim. Alone it cuts a tensor whose dims, two or more, have two elements for each rank.
+std::optional<ParsedType> parse_list(const std::string& text, const MeshLayout& layout) {
+  const std::size_t open = text.rfind('['), call = text.find('(', open);
+  const bool listed = open != text.npos && call != text.npos && std::isalpha(text[call - 1]) != 0;
+  if (!listed || text.back() != ']') return std::nullopt;
+  ParsedType type;
+  const bool alone = text.find_first_not_of(' ') == open;
+  if (!alone) type = parse_type(text.substr(0, open), layout);
+  type.placements.clear();
+  std::int64_t ndim = 2;
+  for (std::size_t at = open + 1; at < text.size();) {
+    std::size_t end = at;
+    for (int depth = 0; end + 1 < text.size() && (depth > 0 || text[end] != ','); ++end) {
+      depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    }
+    const auto placement = parse_placement(in_short(text.substr(at, end - at)));
+    if (!placement) {
+      TypeStringError error("this is not a placement", {at, 1});
+      error.with("fix", "write Shard(0), Replicate() or Partial() for each mesh dim");
+      throw error;
+    }
+    if (placement->is_shard()) ndim = std::max<std::int64_t>(ndim, placement->dim + 1);
+    type.placements.push_back(*placement);
+    at = end + 1;
+  }
+  if (type.placements.size() != layout.ndim()) {
+    fail(Fix{"give one for each mesh dim"}, "{} has {} placements, and mesh {} has {} dims", text,
+         type.placements.size(), layout.text(), layout.ndim());
+  }
+  if (alone) type.shape.assign(static_cast<std::size_t>(ndim), 2 * layout.size());
+  normalize_dims(type.placements, type.shape.size());
+  type.order = default_order(type.placements);
+  return type;
+}
+
 }  // namespace
 
 const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout) {
   try {
-    const ParsedType parsed = parse_type(text, *layout);
+    const auto listed = parse_list(text, *layout);
+    const ParsedType parsed = listed ? *listed : parse_type(text, *layout);
     const TensorMeta meta = contiguous_meta(parsed.shape, parsed.dtype.value_or(DType::kF32));
     return layout->arena().spec(layout, parsed.placements, parsed.order, meta);
   } catch (const TypeStringError& error) {

@@ -1,4 +1,4 @@
-// ops, diff and doctor.
+// ops, diff, doctor and types.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -7,10 +7,14 @@
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/failing_point.h"
 #include "sim/cli/ops_tables.h"
+#include "sim/cli/run_arguments.h"
 #include "sim/doctor/doctor.h"
+#include "sim/edit/type_inference.h"
 #include "sim/files/json_value.h"
 #include "sim/report/ops_text.h"
+#include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_gate.h"
 #include "sim/world/backends.h"
@@ -75,6 +79,73 @@ int doctor_command(const DoctorArguments& arguments) {
       json ? doctor_json(findings) + "\n" : doctor_text(findings, arguments.common.stdout_color());
   print_text(text);
   return kFine;
+}
+
+namespace {
+
+std::string types_text(const InferredTypes& inferred, const std::string& file, Color color) {
+  std::string out =
+      fmt::format("{}  on mesh {}\n", paint(file, Ink::kTitle, color), inferred.mesh->text());
+  std::size_t width = 0, held = 0;
+  for (const InferredType& value : inferred.values) {
+    width = std::max(width, value.name.size());
+    held = std::max(held, value.held.size());
+  }
+  for (const InferredType& value : inferred.values) {
+    out += fmt::format("{:>5}  {:<{}}  {:<{}}", value.line, value.name, width, value.held, held);
+    for (std::size_t dim = 0; dim < value.types.size(); ++dim) {
+      if (value.types[dim].empty()) continue;
+      out += fmt::format("  {} {:<4}", inferred.mesh->names()[dim], value.types[dim]);
+    }
+    out += value.why.empty() ? "" : "  " + value.why;
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += "\n";
+  }
+  return out;
+}
+
+Json json_of(const InferredTypes& inferred, const std::string& file) {
+  Json out = {{"file", file},
+              {"ok", inferred.failure.empty()},
+              {"mesh", Json::array()},
+              {"values", Json::array()}};
+  if (!inferred.failure.empty()) out["failure"] = inferred.failure;
+  for (std::size_t dim = 0; dim < inferred.mesh->ndim(); ++dim) {
+    out["mesh"].push_back(inferred.mesh->names()[dim]);
+  }
+  for (const InferredType& value : inferred.values) {
+    out["values"].push_back({{"name", value.name},
+                             {"line", value.line},
+                             {"type", value.held},
+                             {"types", value.types},
+                             {"why", value.why}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int types_command(const TypesArguments& arguments) {
+  const std::string path = scenario_files({arguments.file}).front();
+  const Scenario scenario = first_point(path, arguments.run);
+  if (!arguments.out.empty() && arguments.out == path) {
+    fail(Fix{"name another file"}, "--out {} is the file that is read", path);
+  }
+  const InferredTypes inferred =
+      infer_types(scenario, all_ops(), options_of(arguments.run, scenario));
+  if (!inferred.failure.empty()) {
+    print({.err = fmt::format("{}: {}\n", path, inferred.failure)});
+  }
+  if (!arguments.out.empty()) {
+    write_file(arguments.out, inferred.annotated);
+  } else if (arguments.annotate) {
+    print_text(inferred.annotated);
+  } else if (arguments.run.common.output == Output::kJson) {
+    print({.out = json_line(json_of(inferred, path)) + "\n"});
+  } else {
+    print_text(types_text(inferred, path, arguments.run.common.stdout_color()));
+  }
+  return inferred.failure.empty() ? kFine : kFailed;
 }
 
 }  // namespace shardlab

@@ -71,12 +71,16 @@ def check_whole(patch):
     """An expression or statements, with all brackets closed: a part of one cannot be a branch."""
     for what in (patch.text, patch.replacement):
         code = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", what)
-        depth, statements = 0, False
+        depth, statements, several = 0, False, False
         for letter in code:
             statements |= letter == ";" and depth == 0
+            several |= letter == "," and depth == 0
             depth += (letter in "([{") - (letter in ")]}")
             if depth < 0:
                 break
+        if several and not statements and "<" not in code:
+            raise Unclear(f"{patch.fault}: several expressions; name the call whose arguments they "
+                          f"are: {what}")
         if depth != 0:
             raise Unclear(f"{patch.fault}: its brackets do not end in it; name a whole expression "
                           f"or statement: {what}")

@@ -37,6 +37,10 @@ class Patched(unittest.TestCase):
         with self.assertRaisesRegex(Unclear, "fifth: its text is 0 times in half.cpp"):
             planted(("fifth", "x / 5", "x"))
 
+    def test_several_arguments_are_refused(self):
+        with self.assertRaisesRegex(Unclear, "sixth: several expressions"):
+            planted(("sixth", "x / 2", "x, 2"))
+
     def test_a_text_that_is_there_twice_is_refused(self):
         with self.assertRaisesRegex(Unclear, "its text is 2 times in half.cpp, not once: return"):
             planted(("none", "return", ""))

@@ -33,6 +33,7 @@ class Program(unittest.TestCase):
         done = subprocess.run(
             [*before, PROGRAM, *arguments], cwd=self.folder, env={**os.environ, "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
+            errors="backslashreplace",  # names in damaged files are printed as they are
             check=False,
         )
         return done.returncode, done.stdout, done.stderr

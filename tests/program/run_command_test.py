@@ -118,6 +118,52 @@ assert False, "at once"
 '''
 """
 
+SHARDED = '''
+[mesh]
+{0} = 2
+{1} = 2
+[inputs]
+w = "f32[6, 4]"
+[program]
+code = """
+u = fully_shard(w, mesh=mesh["{0}", "{1}"])
+"""
+'''
+VIEWS = '''
+[mesh]
+dp = 2
+tp = 3
+[inputs]
+x = "f32[6@dp, 3]"
+[program]
+code = """
+a = x * 2
+b = a.redistribute(mesh._flatten("w"), [S(0)])
+c = a.redistribute(mesh["tp"], [S(1)])
+"""
+'''
+MOVED = '''
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 3]"
+[program]
+code = """
+other = DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("a", "b"), preserve_rank_order=True)
+y = (x * 2).redistribute(other, [S(1), S(0)]) + 1
+z = y.redistribute(mesh, [S(0), R])
+"""
+'''
+REORDERED = '''
+[mesh]
+w = 4
+[program]
+code = """
+m = DeviceMesh("cpu", [1, 0, 3, 2], mesh_dim_names=("w",){})
+"""
+'''
+
 IMPLICIT = """
 [mesh]
 dp = 2
@@ -391,6 +437,48 @@ class RunCommand(Program):
 
     # Each rank holds 4 or 3 rows of 7 and 4 of 8 columns: an all_gather of f32[7@dp, 8@tp] over tp
     # brings rank 0 the other half of its 4 rows: 4 * 4 * 4 = 64 bytes.
+    def test_a_dim_named_for_pieces_that_gets_replicas_is_warned_of(self):
+        def warnings(first, second):
+            text = SHARDED.format(first, second)
+            return json.loads(self.fine("run", "--json", text=text))["warnings"]
+        for names in (("dp_shard", "cp"), ("cp", "tp"), ("fsdp", "ep")):
+            with self.subTest(names=names):
+                (warning,) = warnings(*names)
+                self.assertIn("mesh.replicas-meant", warning)
+                self.assertIn(f"replicas along {names[0]}", warning)
+        for names in (("dp_replicate", "dp_shard"), ("dp", "fsdp"), ("node", "gpu")):
+            with self.subTest(names=names):
+                self.assertEqual(warnings(*names), [])
+
+    def test_json_has_the_meshes_of_tensors_where_there_are_several(self):
+        facts = json.loads(self.fine("run", "--json", text=VIEWS))
+        dims = [[(dim["name"], dim["size"]) for dim in mesh["dims"]] for mesh in facts["meshes"]]
+        self.assertEqual(dims, [[("dp", 2), ("tp", 3)], [("w", 6)], [("tp", 3)]])
+        self.assertEqual([mesh["id"] for mesh in facts["meshes"]], [0, 1, 2])
+        names = [mesh["name"] for mesh in facts["meshes"]]
+        self.assertEqual(names, ["mesh", "{w:6}", 'mesh["tp"]'])
+        self.assertEqual([mesh.get("parent") for mesh in facts["meshes"]], [None, None, 0])
+        on = {value["name"]: value["mesh"] for value in facts["values"]}
+        self.assertEqual(on, {"a": 0, "b": 1, "c": 2})
+        one = json.loads(self.fine("run", "--json", text=VIEWS.split("b = ")[0] + '"""\n'))
+        self.assertNotIn("meshes", one)
+        self.assertNotIn("mesh", one["values"][0])
+
+    def test_a_graph_with_moves_between_meshes_is_a_scenario(self):
+        written = self.fine("trace", "--toml", text=MOVED)
+        self.assertIn('DeviceMesh("cpu", tensor([0, 2, 1, 3]).reshape([2, 2])', written)
+        self.assertIn("mesh=", written)
+        counts = [json.loads(self.fine("run", "--json", text=text))["collectives"]["largest_rank"]
+                  for text in (MOVED, written)]
+        self.assertEqual(counts[0], counts[1])
+
+    def test_ranks_in_another_order_are_warned_of(self):
+        def warnings(more):
+            return json.loads(self.fine("run", "--json", text=REORDERED.format(more)))["warnings"]
+        (warning,) = warnings("")
+        self.assertIn("mesh.sorted-groups", warning)
+        self.assertEqual(warnings(", preserve_rank_order=True"), [])
+
     def test_implicit_redistributions_are_listed_where_the_scenario_asks_for_warnings(self):
         output = self.fine("run", text=IMPLICIT)
         moves = "redistributes argument {} from f32[7@dp, 8@tp] to f32[7@dp, 8]"
@@ -430,6 +518,13 @@ class RunCommand(Program):
         self.assertIn("did you mean 'block.h'?", errors)
         self.assertIn("lines 9, 10, 13", self.why_refused("77"))
         self.assertIn("did you mean 'exp'?", self.why_refused("expp"))
+
+    def test_why_of_a_gradient_explains_the_backward_pass_of_the_lines_that_name_its_tensor(self):
+        direct = VALUES.replace("block(a)", "block(a * 3)").replace("h = v * 2", "h = v * a2")
+        direct = direct.replace("def block", "a2 = a * 2\ndef block")
+        output = self.fine("run", "--why", "a.grad", text=direct)
+        self.assertNotIn("\nforward", output)
+        self.assertEqual(self.explained(output), ["mul.Scalar", "mul.Scalar", "add.Tensor"])
 
     def test_why_of_a_gradient_or_an_input_says_what_exists(self):
         self.assertIn("--why a.grad: a gradient is the sum of what many ops",

