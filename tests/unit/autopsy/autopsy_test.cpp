@@ -95,6 +95,12 @@ TEST_CASE("B-42 the rank that calls something else is named, wherever it is in t
     CHECK(std::ranges::count(text, '\n') <= 12);
     CHECK(text.find("Rank 2 parted first") != std::string::npos);
   }
+  // Most are right, not the first.
+  Dumps led;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    led.add(rank, rank == 0 ? cases[0].odd : std::vector<Entry>{first, wanted});
+  }
+  CHECK(led.autopsy().culprits == std::vector<std::int64_t>{0});
   // A call that is skipped: the next one comes in its place.
   const Autopsy skipped =
       Parted({first, wanted, {.line = 15}}, {first, {.line = 15, .pending = true}}).autopsy();

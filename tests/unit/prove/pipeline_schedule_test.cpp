@@ -62,6 +62,7 @@ TEST_CASE("B-41 a rank holds the activations of microbatches that have no backwa
     return check_schedule(read_pipeline_schedule(csv, Receives::kEarly)).live;
   };
   CHECK(live("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n") == std::vector<std::int64_t>{2, 1});
+  CHECK(live("0F0,0I0,0W0,0F1,0I1,0W1\n") == std::vector<std::int64_t>{1});
   CHECK(live("0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n") ==
         std::vector<std::int64_t>{2, 2});
 }
