@@ -187,8 +187,8 @@ void Comparison::judge(ComparedPoint point, double terms) {
   const auto found = a_.find(point.key);
   const bool result = point.kind == PointKind::kResult && !backward_;
   backward_ = backward_ || is_late(point);
-  if (result) wrong_loss_ = false;
   if (found == a_.end() || found->second.empty() || point.parts.empty()) return;
+  if (result) wrong_loss_ = false;
   if (!point.name.empty() && !point.key.starts_with("call")) same_names_ = true;
   const std::vector<PointPart>& a = found->second;
   const bool alike = std::ranges::all_of(a, [&](const PointPart& one) {
@@ -321,8 +321,7 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
                         const Followed& from) {
   Followed& now = known_[point.value];
   if (all.held == ValueHeld::kUnknown) return;
-  const std::shared_ptr<const BlamedValue> before =
-      now.suspect != nullptr ? now.suspect : from.suspect;
+  const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
   now = {.off = from.off, .taken = now.taken, .suspect = before, .like = point.key, .through = {}};
   if (all.held == ValueHeld::kRight) {
     ++compared_;
@@ -340,6 +339,7 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&
                             point.kind != PointKind::kEnd;
   const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
+  if (point.kind == PointKind::kResult && !backward_) wrong_loss_ = true;
   if (may_be_added || may_be_divided) {
     suspect(now, value);
     if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
@@ -351,12 +351,11 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   }
   ++compared_;
   now.suspect = nullptr;
-  if (point.kind == PointKind::kResult && !backward_) wrong_loss_ = true;
   if (is_late(point) && point.kind != PointKind::kFlow) ends_agree_ = false;
-  const Link link{.source = from.wrong,
-                  .value = point.value,
-                  .between = point.kind == PointKind::kFlow ||
-                             (point.kind == PointKind::kResult && !point.op.empty())};
+  Link link{.source = from.wrong,
+            .value = point.value,
+            .between = point.kind == PointKind::kFlow ||
+                       (point.kind == PointKind::kResult && !point.op.empty())};
   if (point.kind == PointKind::kEnd && !point.name.ends_with(".grad")) {
     parameters_.emplace_back(std::move(value), link);
     return;
@@ -364,6 +363,7 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   if (is_late(point)) {
     of_gradient(point, before, value);
   } else if (!value.follows && from.suspect != nullptr) {
+    link.between = ends_agree_ = false;  // a term that is taken as the whole is no other way
     value = *from.suspect;
     value.what +=
         fmt::format("; {} takes it as the whole",

@@ -138,7 +138,8 @@ class Plugin(program.Program):
         environment = {
             **os.environ,
             "COLUMNS": "300",
-            "PYTHONPATH": str(ROOT / "sim/record_torch"),
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT / "sim/record_torch"), os.environ.get("PYTHONPATH", "")]),
             "SHARDLAB_PROGRAM": program.PROGRAM,
         }
         return subprocess.run(
