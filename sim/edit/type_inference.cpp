@@ -19,7 +19,7 @@ namespace shardlab {
 
 namespace {
 
-/// Of replicas to which no gradient comes.
+/// Replicas to which no gradient comes have this type.
 constexpr const char* kEither = "R or I";
 
 /// A statement that gives names values, and the place of a line below it.

@@ -19,7 +19,7 @@ namespace shardlab {
 struct SpmdType {
   /// Empty for V: values that differ, and nothing is known of how they belong together.
   std::optional<Placement> placement;
-  /// Of replicas alone: every rank uses them for the same work.
+  /// Replicas alone may have it: every rank uses them for the same work.
   bool invariant = false;
 
   static SpmdType replicated() { return {Placement::replicate()}; }

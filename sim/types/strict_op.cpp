@@ -21,18 +21,12 @@ constexpr const char* kCutElsewhere = "its result is no piece of the op on the w
 
 class PieceCalls final : public PlainCalls {
  public:
-  // `grows`: whether the tensors that come in are pieces, and not as large as the whole.
+  // The mesh has one dim of this size; tensors that come in are pieces along it.
   PieceCalls(std::span<const SpmdType> types, std::int64_t size)
       : types_(types), layout_(process_arena().layout({{size}, {}, {}})), size_(size) {}
 
-  Argument placed(const Argument& argument) {
-    if (argument.is_list()) {
-      ArgumentList list;
-      for (const Argument& element : argument.list()) list.push_back(placed(element));
-      return list;
-    }
-    if (!argument.is_tensor() || !argument.tensor().defined()) return argument;
-    const DTensor& x = argument.tensor();
+  // The whole of which x is a piece by the next one of the types.
+  DTensor placed(const DTensor& x) {
     const Placement placement = spmd_type_to_dtensor_placement(types_[next_++]);
     Dims whole = x.shape();
     if (placement.is_shard()) whole[static_cast<std::size_t>(placement.dim)] *= size_;
@@ -83,18 +77,13 @@ class PieceCalls final : public PlainCalls {
   std::size_t next_ = 0;
 };
 
-void add_types(const Argument& result, std::vector<TypeAnswer>& answers) {
-  if (result.is_list()) {
-    for (const Argument& element : result.list()) add_types(element, answers);
-  } else if (result.is_tensor() && result.tensor().defined()) {
-    const DTensor& x = result.tensor();
-    const Placement placement = x.distributed() ? x.spec()->placement(0) : Placement::replicate();
-    const auto type = parse_spmd_type(to_string(placement));
-    answers.push_back(
-        {type,
-         type ? "" : fmt::format("it gives {}, for which there is no type", to_string(placement)),
-         {}});
-  }
+TypeAnswer answer_of(const DTensor& result) {
+  const Placement placement =
+      result.distributed() ? result.spec()->placement(0) : Placement::replicate();
+  const auto type = parse_spmd_type(to_string(placement));
+  return {type,
+          type ? "" : fmt::format("it gives {}, for which there is no type", to_string(placement)),
+          {}};
 }
 
 }  // namespace
@@ -106,9 +95,14 @@ std::vector<TypeAnswer> types_of_pieces(const OpRow& row, const Arguments& args,
   PieceCalls calls(types, views ? 1 : size);
   std::vector<TypeAnswer> answers;
   try {
-    Arguments placed;
-    for (const Argument& argument : args) placed.push_back(calls.placed(argument));
-    for (const Argument& result : calls.call(row, placed)) add_types(result, answers);
+    Arguments placed = args;
+    for_each_tensor(placed, [&](DTensor& x) {
+      if (x.defined()) x = calls.placed(x);
+    });
+    const Results results = calls.call(row, placed);
+    for_each_tensor(results, [&](const DTensor& result) {
+      if (result.defined()) answers.push_back(answer_of(result));
+    });
   } catch (const Error& error) {
     return {
         {std::nullopt, error.summary(), "all_gather the pieces, or cut another dim by all_to_all"}};

@@ -67,14 +67,6 @@ bool is_number(const ReadTensor& read) { return read.type == nullptr && read.ten
   throw error;
 }
 
-void add_tensors(const Argument& result, std::vector<DTensor>& tensors) {
-  if (result.is_list()) {
-    for (const Argument& element : result.list()) add_tensors(element, tensors);
-  } else if (result.is_tensor() && result.tensor().defined()) {
-    tensors.push_back(result.tensor());
-  }
-}
-
 TypeAnswer unsaid_dim() {
   return {std::nullopt, "an operand varies, and nothing says which dim it is a piece of",
           "say it by assert_type: S(d), or a PartitionSpec"};
@@ -220,7 +212,9 @@ Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) 
   }
   Results results = next().perform(event);
   std::vector<DTensor> made;
-  for (const Argument& result : results) add_tensors(result, made);
+  for_each_tensor(results, [&](const DTensor& result) {
+    if (result.defined()) made.push_back(result);
+  });
   for (std::size_t i = 0; i < made.size(); ++i) {
     TensorType type{{}, ShardOrder(layout_->ndim(), -1)};
     for (std::size_t dim = 0; dim < layout_->ndim(); ++dim) {

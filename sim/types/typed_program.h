@@ -48,7 +48,7 @@ class TypedProgram final : public ForwardingProgram {
                                      std::size_t mesh_dim, bool number) const;
   /// Runs the call and gives its results their types.
   Results with_types(const OpEvent& event, const TypesOfCall& call);
-  /// Of `into`, which is undefined where a new tensor is made.
+  /// Gives the type of `into`, which is undefined where a new tensor is made.
   TensorType collected(CollectiveKind kind, std::size_t mesh_dim, const DTensor& from,
                        const DTensor& into) const;
   /// Empty if the group's ranks are not those along one mesh dim.

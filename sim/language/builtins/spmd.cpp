@@ -34,13 +34,12 @@ std::size_t mesh_dim_of(const MeshLayout& mesh, const Value& axis, std::string_v
   const auto* group = axis.get<GroupValue>();
   const bool along = group != nullptr && !group->is_world() && group->made == nullptr;
   const std::string name = along ? group_name(*group) : str(axis);
-  const auto found = std::ranges::find(mesh.names(), name);
-  if (found != mesh.names().end()) return static_cast<std::size_t>(found - mesh.names().begin());
+  if (const auto dim = mesh.find_dim(name)) return *dim;
   fail(Fix{fmt::format("name one of its dims: {}", text_of_list(mesh.names(), ", "))},
        "{}: {} is no dim of mesh {}", function, name, mesh.text());
 }
 
-// Of PartitionSpec(("dp", "cp"), None): the mesh dims that cut each tensor dim, first cut first.
+// PartitionSpec(("dp", "cp"), None) names the mesh dims that cut each tensor dim, first cut first.
 TensorType cut_by_spec(const TensorType& type, const Value& spec, const MeshLayout& mesh,
                        std::string_view function) {
   std::vector<std::vector<std::size_t>> cuts;
@@ -155,38 +154,33 @@ Value run_spmd_local_map(Interpreter&, const Value*, CallValues call) {
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "local_map")};
 }
 
-// Checks that are off, or on: here values are judged, and nothing is switched.
-class Unchecked final : public ContextManager {
+// `with` of no_typecheck() takes calls out of the check by types; of typecheck() it changes
+// nothing: the run is asked for the check as a whole.
+class TypeChecking final : public ContextManager {
  public:
+  explicit TypeChecking(bool off) : off_(off) {}
   std::string_view kind() const override { return "type checking"; }
   Value enter(Interpreter&, const Value&) override {
-    unchecked_.emplace();
+    if (off_) unchecked_.emplace();
     return {};
   }
   void leave() override { unchecked_.reset(); }
 
  private:
+  bool off_;
   std::optional<UncheckedScope> unchecked_;
-};
-
-// Checks as the run is asked to make them.
-class Checked final : public ContextManager {
- public:
-  std::string_view kind() const override { return "type checking"; }
-  Value enter(Interpreter&, const Value&) override { return {}; }
-  void leave() override {}
 };
 
 Value run_no_typecheck(Interpreter&, const Value*, CallValues call) {
   const Parameters given("no_typecheck", {"fn=", "in_types=", "out_types="}, std::move(call));
   if (given.has("fn")) return given["fn"];
-  if (!given.has("out_types")) return ObjectValue{std::make_shared<Unchecked>()};
+  if (!given.has("out_types")) return ObjectValue{std::make_shared<TypeChecking>(true)};
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "no_typecheck")};
 }
 
 Value run_typecheck(Interpreter&, const Value*, CallValues call) {
   const Parameters given("typecheck", {"strict_mode=", "local="}, std::move(call));
-  return ObjectValue{std::make_shared<Checked>()};
+  return ObjectValue{std::make_shared<TypeChecking>(false)};
 }
 
 // `with` enters the mesh itself.
@@ -321,8 +315,7 @@ class MoveRun {
   }
 
   [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
-    fail(Fix{fix}, "{}({} to {}) of {}: {}", call_.name, to_string(move_.from), to_string(move_.to),
-         type_string(x_), what);
+    refuse_move(x_, move_, what, fix);
   }
 
   SpmdType said(const char* side, std::string_view takes, std::string_view unsaid) const {

@@ -127,8 +127,7 @@ class Mover {
   bool alone() const { return move_.group == nullptr; }
 
   [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
-    fail(Fix{fix}, "{}({} to {}) of {}: {}", move_.name, to_string(move_.from), to_string(move_.to),
-         type_string(x_), what);
+    refuse_move(x_, move_, what, fix);
   }
 
   void fill_lengths(std::int64_t length, bool whole) {
@@ -282,6 +281,12 @@ DTensor as_dtype(const DTensor& x, DType dtype) {
 MoveKind kind_of_move(const SpmdType& from, const SpmdType& to) {
   const MoveRow* row = row_of(from, to);
   return row == nullptr ? MoveKind::kNone : row->kind;
+}
+
+void refuse_move(const DTensor& x, const SpmdMove& move, const std::string& what,
+                 const std::string& fix) {
+  fail(Fix{fix}, "{}({} to {}) of {}: {}", move.name, to_string(move.from), to_string(move.to),
+       type_string(x), what);
 }
 
 DTensor moved_as(const DTensor& x, const SpmdMove& given) {

@@ -30,6 +30,10 @@ struct SpmdMove {
 enum class MoveKind : std::uint8_t { kNone, kUsual, kExpert };
 MoveKind kind_of_move(const SpmdType& from, const SpmdType& to);
 
+/// Fails with Value: "convert(R to S(0)) of f32[3]: what", and the fix.
+[[noreturn]] void refuse_move(const DTensor& x, const SpmdMove& move, const std::string& what,
+                              const std::string& fix);
+
 /// x as `move` gives it; every rank of the group calls this. Its gradient makes the move from the
 /// type of the result's gradient to that of the operand's: P where that is R, R where that is P.
 ///   fails  Value: lengths that do not fit x; a gradient whose sum would be of 16 bits unasked
