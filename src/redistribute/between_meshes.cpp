@@ -172,8 +172,8 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
 
 using Cuts = std::vector<std::vector<std::size_t>>;
 
-/// By tensor dim the dims of `fine` that cut it, in their order; empty if pieces of pieces are not
-/// those of one cut.
+/// Lists by tensor dim the dims of `fine` that cut it, in their order; empty if pieces of pieces
+/// are not those of one cut.
 std::optional<Cuts> cuts_on(const MeshLayout& fine, const DTensorSpec& spec) {
   const auto axes = axes_on(fine, *spec.layout());
   if (!axes) return std::nullopt;
@@ -209,6 +209,18 @@ bool begins_all(const Cuts& shorter, const Cuts& longer) {
   });
 }
 
+/// The piece of `wants` at `at` out of x, which has all of it: the piece of `has` in view.
+Tensor cut_out(const Tensor& x, const LocalView& has, const DTensorSpec& wants,
+               const Coordinate& at) {
+  const TensorMeta meta = local_meta(wants, at);
+  Tensor piece = empty(*current_rank().device, meta.shape, meta.dtype);
+  for (const Box& box : shared_boxes(has, local_view(wants, at))) {
+    Tensor place = box_of(piece, box, &Shared::to);
+    place.device()->copy(place, box_of(x, box, &Shared::from));
+  }
+  return piece;
+}
+
 /// Replicas on all ranks have each piece of the target, uneven ones too: nothing is sent.
 std::optional<Tensor> cut_of_replicas(const Tensor& x, const DTensorSpec& source,
                                       const DTensorSpec& target) {
@@ -219,14 +231,8 @@ std::optional<Tensor> cut_of_replicas(const Tensor& x, const DTensorSpec& source
     return std::nullopt;
   }
   if (std::ranges::all_of(target.placements(), &Placement::is_replicate)) return x;
-  const LocalView has = local_view(source, *from.coordinate_of(current_rank().rank));
-  const TensorMeta meta = local_meta(target, *at);
-  Tensor piece = empty(*current_rank().device, meta.shape, meta.dtype);
-  for (const Box& box : shared_boxes(has, local_view(target, *at))) {
-    Tensor place = box_of(piece, box, &Shared::to);
-    place.device()->copy(place, box_of(x, box, &Shared::from));
-  }
-  return piece;
+  const Coordinate own = *from.coordinate_of(current_rank().rank);
+  return cut_out(x, local_view(source, own), target, *at);
 }
 
 /// The piece on the other mesh as the refinement of both gives it, if all ranks of the world are on
@@ -244,9 +250,7 @@ std::optional<Tensor> refined(const Tensor& x, const DTensorSpec& source, const 
   const DTensorSpec* wants = spec_of_cuts(*fine, *to, target);
   if (begins_all(*from, *to)) {
     const Coordinate at = *fine->coordinate_of(current_rank().rank);
-    const auto boxes = shared_boxes(local_view(*has, at), local_view(*wants, at));
-    if (boxes.size() != 1) return std::nullopt;
-    return clone_contiguous(box_of(x, boxes[0], &Shared::from));
+    return cut_out(x, local_view(*has, at), *wants, at);
   }
   const bool parts = source.layout()->is_cut() || target.layout()->is_cut();
   if (parts || !begins_all(*to, *from)) return std::nullopt;
