@@ -67,7 +67,7 @@ Alignment align(const std::vector<LooseCall>& dumped, const std::vector<LooseCal
   return {equal, dumped.size(), end % step};
 }
 
-// Of two sides that parted, the program's next call is right.
+// Settles a tie: the side whose word is the program's next call is right.
 void settle(Autopsy& found, const std::vector<FlightDump>& dumps, const FlightWords& words,
             const LooseCall& next) {
   const auto is_next = [&](std::int32_t word) {

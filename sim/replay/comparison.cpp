@@ -22,16 +22,26 @@ constexpr double kMostDriftOfGradients = 1e-2;
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
 
 // The first element that differs most.
-std::string elements_text(const PointPart& part, const PointPart& whole) {
-  if (part.elements.size() != whole.elements.size() || part.elements.empty()) {
-    return "no part of A's value, nor a term of it";
+bool has_one_size(const PointPart& part, const PointPart& whole) {
+  return part.elements.size() == whole.elements.size() && !part.elements.empty();
+}
+
+// Elements of two parts of one size that are further apart than rounding.
+std::size_t differing(const PointPart& part, const PointPart& whole) {
+  const double allowed = rounding_of(part.dtype) * largest_of(whole.elements);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < part.elements.size(); ++i) {
+    if (!(std::fabs(part.elements[i] - whole.elements[i]) <= allowed)) ++count;
   }
-  std::size_t at = 0, count = 0;
+  return count;
+}
+
+std::string elements_text(const PointPart& part, const PointPart& whole) {
+  if (!has_one_size(part, whole)) return "no part of A's value, nor a term of it";
+  std::size_t at = 0;
   double most = -1;
-  const double largest = largest_of(whole.elements);
   for (std::size_t i = 0; i < part.elements.size(); ++i) {
     const double off = std::fabs(part.elements[i] - whole.elements[i]);
-    if (!(off <= rounding_of(part.dtype) * largest)) ++count;
     if (off > most || std::isnan(off)) {
       most = off;
       at = i;
@@ -43,8 +53,8 @@ std::string elements_text(const PointPart& part, const PointPart& whole) {
     index[dim] = static_cast<std::int64_t>(rest) % part.shape[dim];
     rest /= static_cast<std::size_t>(part.shape[dim]);
   }
-  return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}", count,
-                     part.elements.size(), text_of_list(index, ", "),
+  return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}",
+                     differing(part, whole), part.elements.size(), text_of_list(index, ", "),
                      number_text(part.elements[at]), number_text(whole.elements[at]));
 }
 
@@ -212,8 +222,9 @@ void Comparison::judge(ComparedPoint point, double terms) {
   }
   std::string elements;
   for (std::size_t i = 0; all.held == ValueHeld::kWrong && i < point.parts.size(); ++i) {
-    elements = elements_text(point.parts[i], a[alike ? 0 : i]);
-    if (elements.starts_with("0 of ")) continue;  // another rank's
+    const PointPart &part = point.parts[i], &whole = a[alike ? 0 : i];
+    elements = elements_text(part, whole);
+    if (has_one_size(part, whole) && differing(part, whole) == 0) continue;  // another rank's
     if (i > 0) elements += fmt::format(" (rank {})", point.ranks[i]);
     break;
   }

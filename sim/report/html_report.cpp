@@ -238,15 +238,15 @@ Json user_lines(const std::string& program) {
   return json;
 }
 
-// The calls of all ranks, each with its first column and the one behind its last (null: it never
-// completed), and the messages as pairs of rank and number of the call. Columns are those of a
-// fabric that takes one step for each call: the order that the program asks for, not measured time.
 const char* kind_of(const Operation& operation) {
   return operation.kind == Operation::Kind::kCollective ? "collective"
          : operation.kind == Operation::Kind::kSend     ? "send"
                                                         : "receive";
 }
 
+// The calls of all ranks, each with its first column and the one behind its last (null: it never
+// completed), and the messages as pairs of rank and number of the call. Columns are those of a
+// fabric that takes one step for each call: the order that the program asks for, not measured time.
 Json calls_json(const FabricLog& log, std::int64_t world) {
   const RankSteps steps = promise_of(log, world).steps;
   const StepDiagram diagram = diagram_of(steps, 1, nullptr);
@@ -268,8 +268,9 @@ Json calls_json(const FabricLog& log, std::int64_t world) {
       if (one.posts.empty() || row.size() == kMostCalls) continue;
       bool complete = true;
       const std::int64_t line = posted[rank][taken]->position.line;
-      for (std::size_t i = 0; i < one.posts.size(); ++i)
+      for (std::size_t i = 0; i < one.posts.size(); ++i) {
         complete &= posted[rank][taken++]->complete;
+      }
       const StepDiagram::Span& span = diagram.spans[rank][step];
       row.push_back({{"from", span.from},
                      {"to", complete && span.to >= 0 ? Json(span.to) : Json()},
