@@ -2,7 +2,10 @@
 #include "sim/checkpoint/rank_tensors.h"
 
 #include <filesystem>
+#include <set>
 
+#include "api/collectives.h"
+#include "api/groups.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/rank_context.h"
@@ -30,6 +33,22 @@ std::vector<HeldBox> written_by(const DTensor& tensor, std::int64_t rank) {
   return coordinate ? boxes_of(*tensor.spec(), *coordinate) : std::vector<HeldBox>();
 }
 
+// Files of a save by more ranks, or of other cuts, would be read together with the new ones.
+void remove_others(const std::string& folder, std::size_t files) {
+  std::set<std::string> ours;
+  for (std::int64_t rank = 0; rank < current_rank().world_size; ++rank) {
+    for (std::size_t file = 0; file < files; ++file)
+      ours.insert(path_of(folder, rank, file, files));
+  }
+  std::vector<std::filesystem::path> others;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool of_ranks = name.starts_with("shard-") && name.ends_with(".safetensors");
+    if (of_ranks && !ours.contains(folder + "/" + name)) others.push_back(entry.path());
+  }
+  for (const std::filesystem::path& other : others) std::filesystem::remove(other);
+}
+
 }  // namespace
 
 void save(const NamedTensors& tensors, const std::string& folder) {
@@ -40,6 +59,7 @@ void save(const NamedTensors& tensors, const std::string& folder) {
       files = std::max(files, written_by(tensor, rank).size());
   }
   std::filesystem::create_directories(folder);
+  if (own == 0) remove_others(folder, files);
   for (std::size_t file = 0; file < files; ++file) {
     MadeTensors pieces;
     WriteOptions options{.replace = true};
@@ -70,6 +90,7 @@ void save(const NamedTensors& tensors, const std::string& folder) {
     if (file == 0 || !pieces.empty())
       write_tensors(path_of(folder, own, file, files), pieces, options);
   }
+  barrier(world_group());
 }
 
 DTensor load(const Checkpoint& checkpoint, const std::string& name, const MeshLayout* mesh,

@@ -1,6 +1,5 @@
 // rank_tensors.h - checkpoints in programs: each rank writes, and reads, the bytes of its own
-// pieces and no others. No collective: a rank may wait for the others before it reads what they
-// write.
+// pieces and no others.
 #pragma once
 
 #include <string>
@@ -11,13 +10,14 @@
 namespace shardlab {
 
 /// Writes this rank's pieces as safetensors of ranks, replicas once, by the rank that has the
-/// first; plain tensors by rank 0. Names may not differ between ranks.
+/// first; plain tensors by rank 0. Names may not differ between ranks. Every rank calls this, and
+/// it returns when the files of all ranks are there. Files in the folder that an earlier save by
+/// other ranks left are removed.
 ///   fails  Value: a pending reduction. Unsupported: a dtype that safetensors does not have.
-///   Runtime:
-///          it cannot be written
+///          Runtime: it cannot be written
 void save(const NamedTensors& tensors, const std::string& folder);
 
-/// This rank's piece of a tensor, on its device.
+/// This rank's piece of a tensor, on its device. A rank may load alone.
 ///   fails  Value: no such tensor; cut short or damaged. Unsupported: a dtype that no kernel takes
 DTensor load(const Checkpoint& checkpoint, const std::string& name, const MeshLayout* mesh,
              const Placements& placements);

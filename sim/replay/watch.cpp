@@ -326,8 +326,9 @@ bool Watch::failed(std::size_t node, const Error& error, ReplayState& state) {
   if (graph_.event_of[node] == program_.events.size()) return false;
   if (graph_.edits.contains(node)) return true;
   const RecordedEvent& event = program_.events[at_];
-  // The other ranks of a collective have failed as well, or will wait for this one.
-  if (is_out_of_memory(error) || error.kind() == ErrorKind::kRuntime) return false;
+  // No memory ends the replay. The other ranks of a collective have failed as well, or will wait
+  // for this one.
+  if (error.kind() == ErrorKind::kRuntime) return false;
   if (rule_) rule_->open = false;
   runs_ = false;
   // With shapes alone a number that is read from a tensor is not known; the file has its shape.

@@ -2,16 +2,18 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "api/factories.h"
 #include "api/mesh.h"
 #include "api/tensor_ops.h"
 #include "sim/world/spmd.h"
 #include "tensor/host.h"
-#include "tests/unit/checkpoint/temporary_folder.h"
+#include "tests/unit/checkpoint/stored_elements.h"
 
 using namespace shardlab;
 
@@ -55,6 +57,23 @@ TEST_CASE("B-51 ranks save their pieces, and load others on another mesh") {
     });
     CHECK(found == std::vector<std::vector<double>>(4, counted_tensor(35)));
     CHECK(numbers == std::vector<std::vector<double>>(4, {4.5}));
+  }
+}
+
+TEST_CASE("B-51 a rank may load as soon as it has saved, also in a folder of more ranks") {
+  const TemporaryFolder folder;
+  for (const int ranks : {4, 3}) {
+    for (int late = 0; late < ranks; ++late) {
+      spmd(ranks, [&](RankContext& rank) {
+        const MeshLayout* mesh = init_mesh({{"x", rank.world_size}});
+        const DTensor w = distribute_tensor(arange(7) * ranks, mesh, "x=S(0)");
+        if (rank.rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        save({{"w", w}}, folder.path());
+        if (rank.rank == late) return;
+        const DTensor whole = load(folder.path(), "w", mesh, {Placement::replicate()});
+        CHECK(read_doubles(whole.local())[6] == 6 * ranks);
+      });
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 #include "mesh/type_string.h"
 #include "sim/checkpoint/compare.h"
 #include "sim/checkpoint/writer.h"
-#include "tests/unit/checkpoint/temporary_folder.h"
+#include "tests/unit/checkpoint/stored_elements.h"
 
 using namespace shardlab;
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tests/unit/checkpoint/temporary_folder.h"
+#include "tests/unit/checkpoint/stored_elements.h"
 
 using namespace shardlab;
 

@@ -3,29 +3,22 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "sim/files/json_value.h"
 #include "tests/facts/check.h"
 #include "tests/facts/check_families.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shardlab {
 
 /// The answer of `check` to one line.
 inline CheckSummary check_line(const std::string& line) {
-  std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  const std::string path = name + "/lines.jsonl";
-  std::ofstream(path) << line << "\n";
+  const TemporaryFolder folder;
   CheckRun run(check_families(), nullptr, {});
-  run.check_file(path);
-  CheckSummary summary = run.finish();
-  std::filesystem::remove_all(name);
-  return summary;
+  run.check_file(folder.write("lines.jsonl", line + "\n"));
+  return run.finish();
 }
 
 /// The line with one of its texts replaced by another.

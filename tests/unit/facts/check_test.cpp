@@ -10,32 +10,14 @@
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
 #include "tests/facts/known_differences.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace shardlab;
 
 namespace {
 
-/// A folder that is gone after the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "shardlab_check_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& content) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-    return path.string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string compressed(const Folder& folder, const std::string& name, const std::string& content) {
+std::string compressed(const TemporaryFolder& folder, const std::string& name,
+                       const std::string& content) {
   const std::string path = folder.write(name, "");
   gzFile file = gzopen(path.c_str(), "wb");
   gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
@@ -81,7 +63,7 @@ proof = "some test"
 }  // namespace
 
 TEST_CASE("lines pass, fail with id, expected and got, or are skipped for a reason") {
-  Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("doubles.jsonl",
                                         "{\"number\":1,\"double\":2}\n"
                                         "{\"number\":2,\"double\":5}\n"
@@ -109,7 +91,7 @@ TEST_CASE("lines pass, fail with id, expected and got, or are skipped for a reas
 }
 
 TEST_CASE("lines that are skipped are named where it is asked for, with what is known of each") {
-  Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("doubles.jsonl",
                                         "{\"id\":\"two\",\"skip\":true,\"why\":\"it is odd\"}\n"
                                         "{\"skip\":true}\n"
@@ -127,7 +109,7 @@ TEST_CASE("lines that are skipped are named where it is asked for, with what is 
 }
 
 TEST_CASE("all failures count, the first few are shown") {
-  Folder folder;
+  const TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += "{\"number\":1,\"double\":3}\n";
   const CheckSummary summary =
@@ -137,7 +119,7 @@ TEST_CASE("all failures count, the first few are shown") {
 }
 
 TEST_CASE("a missing, empty or damaged file is a failure, never a skip") {
-  Folder folder;
+  const TemporaryFolder folder;
   const std::string whole = compressed(folder, "doubles.jsonl.gz", "{\"number\":1,\"double\":2}\n");
   CHECK(check(whole).passed == 1);
   std::filesystem::resize_file(whole, std::filesystem::file_size(whole) - 6);
@@ -148,7 +130,7 @@ TEST_CASE("a missing, empty or damaged file is a failure, never a skip") {
 }
 
 TEST_CASE("files that no family takes are skipped line by line, with the reason") {
-  Folder folder;
+  const TemporaryFolder folder;
   const CheckSummary summary = check(folder.write("other.jsonl", "{}\n{}\n"));
   CHECK(summary.skipped == 2);
   CHECK(summary.skips.at(SkipReason::kNoChecker) == 2);
@@ -158,7 +140,7 @@ TEST_CASE("a family that tells its files by a field may find it in a later line"
   constexpr CheckFamily kByField[] = {
       {"test/doubles", [](std::string_view, const Json& line) { return line.contains("number"); },
        kDoubles[0].make}};
-  Folder folder;
+  const TemporaryFolder folder;
   const std::string file =
       folder.write("renamed.jsonl", "{\"skip\":true}\n{\"number\":1,\"double\":2}\n");
   CheckRun run(kByField, nullptr, {});
@@ -169,7 +151,7 @@ TEST_CASE("a family that tells its files by a field may find it in a later line"
 }
 
 TEST_CASE("a known difference needs family, predicate and our answer to agree") {
-  Folder folder;
+  const TemporaryFolder folder;
   const auto known = KnownDifferences::read(folder.write("known_differences.toml", kKnown));
   const auto line = [&](const std::string& text) {
     return check(folder.write("doubles.jsonl", text + "\n"), &known);
@@ -184,7 +166,7 @@ TEST_CASE("a known difference needs family, predicate and our answer to agree") 
 }
 
 TEST_CASE("a changed count of known differences fails for the project's own facts only") {
-  Folder folder;
+  const TemporaryFolder folder;
   const auto known = KnownDifferences::read(folder.write("known_differences.toml", kKnown));
   const std::string lines = "{\"number\":10,\"double\":7}\n{\"number\":10,\"double\":8}\n";
   const CheckSummary own = check(folder.write("facts/test/doubles.jsonl", lines), &known);

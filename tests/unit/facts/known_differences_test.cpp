@@ -1,4 +1,5 @@
 #include "tests/facts/known_differences.h"
+#include "tests/support/temporary_folder.h"
 
 #include <doctest/doctest.h>
 
@@ -58,7 +59,8 @@ TEST_CASE("predicates on fields of a case") {
 }
 
 TEST_CASE("malformed rows are refused with their line") {
-  const auto path = std::filesystem::temp_directory_path() / "shardlab_known_differences_test.toml";
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() + "/known_differences.toml";
   const auto refusal = [&](const std::string& row) {
     std::ofstream(path) << "# a comment\n[[difference]]\n" << row;
     try {
@@ -91,11 +93,11 @@ TEST_CASE("malformed rows are refused with their line") {
   CHECK(refusal(answer + "{ cheapest_without = 'P(max)' } }\n") ==
         ":2: the answer for 'm': cheapest_without is a list of placements");
   CHECK(refusal("cause = \n").starts_with(":3: "));
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("of a decision's candidates the cheapest that is free of some placements is one answer") {
-  const auto path = std::filesystem::temp_directory_path() / "shardlab_cheapest_test.toml";
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() + "/cheapest.toml";
   std::ofstream(path) << "[[difference]]\ncause = 'X-1'\nfamily = 'a/b'\nwhen = { op = 'add' }\n"
                          "proof = 'p'\ncount = 1\n[difference.ours]\n"
                          "outputs = { cheapest_without = ['P(max)'] }\n"
@@ -137,11 +139,11 @@ TEST_CASE("of a decision's candidates the cheapest that is free of some placemen
   CHECK_FALSE(explained("cost", Json::array({1.0})));
   fact.erase("candidates");
   CHECK_FALSE(explained("cost", Json::array({2.0})));
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("contains looks into nested lists, and one of several texts will do") {
-  const auto path = std::filesystem::temp_directory_path() / "shardlab_contains_test.toml";
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() + "/contains.toml";
   std::ofstream(path) << "[[difference]]\ncause = 'X-1'\nfamily = 'a/b'\nproof = 'p'\ncount = 1\n"
                          "when = { inputs = { contains = ['P(max)', 'P(min)'] } }\n"
                          "ours = { error = 'Runtime' }\n";
@@ -153,5 +155,4 @@ TEST_CASE("contains looks into nested lists, and one of several texts will do") 
   CHECK(explained(R"j([["R"], ["S(0)", "P(min)"]])j"));
   CHECK(explained(R"j(["P(max)"])j"));
   CHECK_FALSE(explained(R"j([["R"], ["S(0)", "P(sum)"]])j"));
-  std::filesystem::remove(path);
 }

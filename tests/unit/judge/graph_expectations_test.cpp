@@ -1,6 +1,7 @@
 // [expect] of graphs: right, and planted wrong.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -45,7 +46,8 @@ std::string answer(const std::string& code, const std::string& expect,
 std::string graph_file(const std::string& code,
                        std::string (*form)(const ProgramGraph& graph) = graph_json) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / "shardlab_graph_expectations_test.graph").string();
+      (std::filesystem::temp_directory_path() / fmt::format("shardlab_{}.graph", getpid()))
+          .string();
   std::ofstream file(path);
   for (const ProgramGraph& graph : capture_scenario(scenario(code, ""), all_ops(), {}).graphs) {
     file << form(graph);

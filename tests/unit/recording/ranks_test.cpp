@@ -15,6 +15,7 @@
 #include "sim/recording/recording_file.h"
 #include "sim/recording/recording_reader.h"
 #include "sim/replay/replay.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace shardlab;
 
@@ -331,8 +332,8 @@ TEST_CASE(
 
 TEST_CASE("B-28 files of ranks are merged field by field, and what differs is told by rank") {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / "shardlab_merge_test";
-  fs::create_directories(folder);
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path();
   std::vector<std::string> paths;
   for (const int rank : {0, 1}) {
     Written file(2, rank);
@@ -359,7 +360,6 @@ TEST_CASE("B-28 files of ranks are merged field by field, and what differs is to
   const std::string merged = (folder / "all").string();
   merge_recordings(paths, merged);
   const RecordedProgram program = read_recording(read_recording_file(merged));
-  fs::remove_all(folder);
   CHECK(program.error == "ValueError: y");
   const auto with = [&](RecordedKind kind) {
     for (const RecordedEvent& event : program.events) {

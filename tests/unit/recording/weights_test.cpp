@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "sim/recording/recording.h"
-#include "tests/unit/checkpoint/temporary_folder.h"
+#include "tests/unit/checkpoint/stored_elements.h"
 
 using namespace shardlab;
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
@@ -433,14 +434,13 @@ TEST_CASE("B-62 backend names who moves the bytes where the user names nobody") 
 }
 
 TEST_CASE("B-62 a program may stand in a file beside the scenario") {
-  const auto folder = std::filesystem::temp_directory_path() / "shardlab_program_file";
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "step.py") << "# two lines\nb = a + 1\n";
-  std::ofstream(folder / "s.toml") << "[mesh]\nx = 2\n[inputs]\na = \"f32[3@x]\"\n[program]\n"
-                                      "file = \"step.py\"\n[expect]\nb = \"f32[3@x]\"\n";
-  const ScenarioFile file = ScenarioFile::open((folder / "s.toml").string(), {});
+  const TemporaryFolder folder;
+  const std::string step = folder.write("step.py", "# two lines\nb = a + 1\n");
+  const std::string path = folder.write("s.toml",
+                                        "[mesh]\nx = 2\n[inputs]\na = \"f32[3@x]\"\n[program]\n"
+                                        "file = \"step.py\"\n[expect]\nb = \"f32[3@x]\"\n");
+  const ScenarioFile file = ScenarioFile::open(path, {});
   const Scenario scenario = file.at(file.points()[0]);
-  CHECK(scenario.program->source->file() == (folder / "step.py").string());
+  CHECK(scenario.program->source->file() == step);
   CHECK(scenario.program->source->line(2) == "b = a + 1");
-  std::filesystem::remove_all(folder);
 }

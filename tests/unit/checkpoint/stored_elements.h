@@ -1,42 +1,14 @@
-// temporary_folder.h - files of a test, and what is read of them.
+// stored_elements.h - what a test reads of a checkpoint.
 #pragma once
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "sim/checkpoint/checkpoint.h"
 #include "sim/recording/elements.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shardlab {
-
-/// A folder of its own that is gone afterwards.
-class TemporaryFolder {
- public:
-  TemporaryFolder()
-      : path_((std::filesystem::temp_directory_path() /
-               ("shardlab_checkpoint_" + std::to_string(getpid())))
-                  .string()) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  /// Writes a file; its path.
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 /// The row-major elements of a tensor, as numbers.
 inline std::vector<double> elements_of(const Checkpoint& checkpoint, const std::string& name) {
