@@ -100,9 +100,9 @@ DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   if (!x.distributed()) return x;
   bring_up_to_date(x);
   const DTensorSpec& spec = *x.spec();
-  return one(ToLocalEvent{x, gradient
-                                 ? spec.with(*gradient)
-                                 : spec.with(without_partials(spec.placements()), spec.order())});
+  const DTensorSpec* here = gradient ? spec.with(*gradient)
+                                     : spec.with(without_partials(spec.placements()), spec.order());
+  return one(ToLocalEvent{x, here});
 }
 
 DTensor full_tensor(Operand operand) {

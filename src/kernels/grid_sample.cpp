@@ -52,7 +52,7 @@ struct GridTap {
 };
 template <typename Number>
 struct GridTaps {
-  std::array<GridTap<Number>, 4> taps;
+  std::array<GridTap<Number>, 4> taps = {};
   std::size_t count = 0;
   void add(std::int64_t place, Number weight, Number slope) {
     taps[count++] = {place, weight, slope};
