@@ -23,7 +23,7 @@ inline constexpr int kMaxDims = 8;
 inline constexpr int kMaxOperands = 4;
 inline constexpr int kMaxRuns = 4;
 
-/// null: success. Valid until the next call.
+/// A message, or null for success. Valid until the next call.
 using Failure = const char*;
 
 /// One array of a strided walk over a shape.

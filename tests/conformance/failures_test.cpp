@@ -36,7 +36,7 @@ Ranks first_ranks(std::int64_t count) {
   return ranks;
 }
 
-// Of two ranks that differ neither is the odd one.
+// Neither of two ranks that differ is the odd one.
 Ranks odd_of(std::int64_t ranks) { return ranks == 2 ? Ranks{0, 1} : Ranks{ranks - 1}; }
 
 void check_mismatch(const std::function<void(RankContext&)>& body, const std::string& cause) {

@@ -63,7 +63,7 @@ bool close(double got, double expected, const Tolerance& tolerance, double facto
   return std::fabs(got - expected) <= factor * room;
 }
 
-// By their distance in the plane.
+// Complex numbers are compared by their distance in the plane.
 bool close(const std::complex<double>& got, const std::complex<double>& expected,
            const Tolerance& tolerance, double factor) {
   const double room = tolerance.absolute + tolerance.relative * std::abs(expected);

@@ -26,7 +26,7 @@ Tolerance tolerance_of(DType dtype);
 /// Tolerances by dtype, for values that are compared with others.
 using Tolerances = std::map<DType, Tolerance>;
 
-/// By OpInfo, with its variant.
+/// The reference's name of the op (OpInfo), with its variant.
 using OpInfoTolerances = std::map<std::string, Tolerances>;
 /// Tolerances of the reference's own tests, from tolerances.json.gz next to a file of facts, or
 /// else next to the project's own facts; none if there is no such file.

@@ -14,7 +14,7 @@ namespace shardlab {
 
 /// The values and errors of a run.
 struct ChainRun {
-  /// By the names of ChainFact's values and gradients. A gradient that does not exist is absent.
+  /// The keys are the names of ChainFact's values and gradients. An undefined gradient is absent.
   std::map<std::string, GlobalValue> values;
   std::string fault;  ///< ranks that hold different replicas, or pieces of the wrong shape
   std::optional<Error> error;

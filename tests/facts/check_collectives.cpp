@@ -34,7 +34,7 @@ Json tensor_of(const Tensor& tensor) {
   return {{"dtype", to_string(tensor.dtype())}, {"shape", tensor.shape()}, {"data", data}};
 }
 
-// As the recorder writes values; null for others.
+// Writes a value as the recorder does; null for a kind that it does not write.
 Json json_of_value(const Value& value) {
   const auto items = [](const Values& values) {
     Json list = Json::array();

@@ -24,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// As recorded; where a number is given for a tensor, the call of the overload that takes it.
+// Resolves the recorded call; a number that is given for a tensor picks the overload that takes it.
 ResolvedCall call_of(const OpRow& row, const ValueCase& value_case) {
   return recorded_call(row, {with_numbered_dtypes(row, value_case.args), value_case.kwargs});
 }

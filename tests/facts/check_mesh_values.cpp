@@ -149,7 +149,7 @@ Json json_of_result(const Value& value) {
   if (value.is<std::int64_t>()) return value.as<std::int64_t>();
   if (value.is<double>()) return value.as<double>();
   if (value.is<Placement>()) return to_string(value.as<Placement>());
-  // As PyTorch prints a mesh, without what follows from its shape.
+  // PyTorch's text of a mesh, without the parts that follow from its shape.
   if (value.is<MeshValue>()) return value.as<MeshValue>().reported->text();
   Json list = Json::array();
   if (!value.is_sequence()) return nullptr;

@@ -321,9 +321,9 @@ class MeshProgram {
   std::size_t rank_;
   CaseReport& report_;
   std::vector<std::optional<Value>> meshes_;
-  /// By step. PyTorch's meshes with and without preserve_rank_order are not equal; ours are.
+  /// Indexed by step. Meshes with and without preserve_rank_order are equal here alone.
   std::vector<bool> preserves_;
-  /// Of a group that PyTorch sorted, or made of such a mesh: another array of ranks than ours.
+  /// A mesh of a group that PyTorch sorted, or made of such a mesh, has another array than ours.
   std::vector<bool> sorted_;
 };
 

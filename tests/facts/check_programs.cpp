@@ -218,7 +218,7 @@ class ProgramChecker : public FactChecker {
 
   void compare_results(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     if (!event.contains("out")) {
-      // Of inputs and checks, which are values themselves.
+      // Inputs and checks are values themselves.
       const bool is_value = !event.contains("op") && event.contains("shape");
       if (is_value) compare_value("value", event, played, 0, event, report);
       return;

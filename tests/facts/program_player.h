@@ -79,7 +79,7 @@ class ProgramPlayer {
   Propagator propagator_;
   std::unique_ptr<World> world_;
   std::vector<std::vector<std::string>> submeshes_;
-  /// By rank, then by number; with shapes alone the first rank's.
+  /// Indexed by rank, then by number; with shapes alone the first rank has all.
   std::vector<std::vector<DTensor>> values_;
 };
 

@@ -9,7 +9,7 @@ std::uint64_t round_up_to_4(std::uint64_t value) { return (value + 3) / 4 * 4; }
 
 ReferenceOffsets reference_rng_offsets(const DTensorSpec& spec, const Coordinate& coordinate,
                                        std::uint64_t offset) {
-  // As recorded: per tensor dim row-major over its mesh dims, then row-major over tensor dims; the
+  // The recorded order: row-major over the mesh dims of each tensor dim, then over tensor dims; the
   // first shard's size takes only the last mesh dim of a tensor dim into account.
   std::uint64_t shard_index = 0;
   std::uint64_t first_shard = 1;

@@ -118,8 +118,8 @@ std::string close_to(std::string_view a, std::string_view b) {
   return fmt::format(fmt::runtime(kClose), a, b);
 }
 
-/// As the recordings call it: `windows` are its strides, paddings, dilations and the arguments
-/// after them.
+/// Writes the call of the recordings: `windows` are its strides, paddings, dilations and the
+/// arguments after them.
 std::string convolved(std::string_view x, std::string_view w,
                       std::string_view windows = "[1, 1], [1, 1], [1, 1], False, [0, 0], 1") {
   return fmt::format("aten.convolution.default({}, {}, None, {})", x, w, windows);
@@ -202,7 +202,7 @@ std::string found_inf_mixed(const Json& fact) {
          fmt::format(fmt::runtime(kUnscale), "[a, b]") + "found_inf = found.item()\n";
 }
 
-/// As torch.nn.utils.clip_grad_norm_ does it for two gradients of 0..15.
+/// Does what torch.nn.utils.clip_grad_norm_ does for two gradients of 0..15.
 std::string clip_grad_norm(const Json& fact) {
   return fmt::format(
       "grads = [{0}, {0}]\nprint('comms')\n"

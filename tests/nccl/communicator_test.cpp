@@ -109,7 +109,7 @@ Tensor every_pair(std::int64_t rank, DType dtype) {
   return local_tensor({static_cast<std::int64_t>(brought.size())}, dtype, brought);
 }
 
-// As ranks that share their memory reduce them.
+// Reduces in the order of ranks that share their memory.
 Values by_hand(const std::vector<Tensor>& terms, ReduceOp op) {
   const Tensor out = empty(plain_device(), terms[0].shape(), terms[0].dtype());
   std::vector<const void*> inputs;
@@ -317,7 +317,7 @@ TEST_CASE("B-16 nccl: ranks that let groups go in another order end them in one"
 TEST_CASE("nccl: a killed process is reported by whoever watches it") {
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     if (me.rank == 1) {
-      // As the control channel does when its end of the connection closes.
+      // The control channel does this when its end of the connection closes.
       me.common.failed_rank = 2;
       kill(getpid(), SIGKILL);
     }

@@ -191,7 +191,7 @@ class Probe {
     return (above - below) / (2 * step);
   }
 
-  /// By input; zeros where no gradient is defined.
+  /// Indexed by input; zeros where no gradient is defined.
   std::vector<std::vector<double>> by_tape() const {
     std::vector<DTensor> inputs, leaves;
     for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
@@ -357,10 +357,10 @@ constexpr std::string_view kUnchecked[] = {
     "aten::_linalg_slogdet", "aten::_linalg_solve_ex",
     "aten::_linalg_svd",     // as eigh
     "aten::segment_reduce",  // its lengths do not move; gradients of torch check it
-    // As above; recorded gradients check them.
+    // The same for these; recorded gradients check them.
     "aten::_log_softmax_backward_data", "aten::_softmax_backward_data", "aten::cholesky_inverse",
     "aten::linalg_lu_solve", "aten::lu_unpack", "aten::nll_loss_backward",
-    // As above; the second gradients of the norms check them.
+    // The same for these; the second gradients of the norms check them.
     "aten::native_batch_norm_backward", "aten::native_layer_norm_backward",
     "aten::acosh",  // of numbers above 1; recorded gradients check it
     "aten::arccosh",

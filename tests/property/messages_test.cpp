@@ -172,7 +172,7 @@ double number_of(std::int64_t from, std::int64_t to, std::int64_t tag, std::int6
   return static_cast<double>(((from * 10 + to) * 10 + tag) * 10 + i);
 }
 
-// As the library runs it; received values are checked where the program ends.
+// Runs it as the library does; received values are checked where the program ends.
 std::optional<VerdictKind> verdict_of(const Sides& sides, const WorldOptions& options) {
   const bool shapes = options.backend == "fake";
   const WorldResult result = run_world(options, [&](RankContext& rank, const RunsFor& runs) {

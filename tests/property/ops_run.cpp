@@ -123,7 +123,7 @@ DTensor placed(const OpsCase& one, const MeshLayout* layout, const Tensor& value
   return distribute(value, layout->arena().spec(layout, placements, value.meta()));
 }
 
-/// By row-major mesh index.
+/// Indexed by the row-major place in the mesh.
 std::vector<std::vector<DTensor>> on_mesh(OpsSetting& setting, const OpsCase& one,
                                           const MeshLayout* layout) {
   std::vector<std::vector<DTensor>> results(static_cast<std::size_t>(layout->size()));

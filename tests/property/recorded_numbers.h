@@ -13,7 +13,7 @@
 
 namespace shardlab::test {
 
-/// By rank, by RecordedValue::key().
+/// Indexed by rank, then by RecordedValue::key().
 using RecordedNumbers = std::vector<std::map<std::string, GlobalValue>>;
 
 RecordedNumbers numbers_of(const std::vector<Recording>& ranks);

@@ -1,5 +1,5 @@
-"""Comments, and sentences in them, that open with a clause ("What a rank holds") in place of their
-subject."""
+"""Comments that open with a clause ("What a rank holds", "By rank") or a code ("none: ") in place
+of their subject, and sentences in them that open with a clause."""
 
 import re
 
@@ -9,8 +9,11 @@ from source import CPP_SUFFIXES, TOKEN, Problem
 MOST = {"src": 0, "backends": 0, "sim": 0, "tests": 0}
 # After a file's name, too ("a.h - what ..."); where(x) is a call, /*where*/ a name.
 OPENER = re.compile(
-    r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who)\b(?!\(|\*/)", re.IGNORECASE
+    r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who|(?:none|null|empty)(?=:))\b(?!\(|\*/)",
+    re.IGNORECASE,
 )
+# A note at the end of a line of code may open so.
+BLOCK_OPENER = re.compile(r"//+\s*(Of|By|As)\b")
 SENTENCE = re.compile(r"\. (What|Where|That|Who)\b")
 
 
@@ -24,6 +27,8 @@ def openers(file):
         column = match.start() - file.text.rfind("\n", 0, match.start())
         line = file.line_of(match.start())
         opener = OPENER.match(match["comment"])
+        if not file.text[match.start() - column : match.start()].strip():
+            opener = opener or BLOCK_OPENER.match(match["comment"])
         if opener and (ended or before != (line - 1, column)):
             found.append((line, opener[1]))
         found += [(line, sentence[1]) for sentence in SENTENCE.finditer(match["comment"])]

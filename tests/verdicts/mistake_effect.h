@@ -19,7 +19,7 @@ struct HeldValue {
   /// rank's.
   std::vector<GlobalValue> values;
 };
-/// By RecordedValue::key().
+/// The keys are those of RecordedValue::key().
 using HeldValues = std::map<std::string, HeldValue>;
 
 HeldValues held_values(const std::vector<Recording>& ranks);

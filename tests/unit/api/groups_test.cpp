@@ -17,7 +17,7 @@ using Ranks = std::vector<std::int64_t>;
 
 }  // namespace
 
-// As torch's DeviceMesh over [[0, 1, 3], [4, 5, 6]] in a world of 8 answers.
+// The answers of torch's DeviceMesh over [[0, 1, 3], [4, 5, 6]] in a world of 8.
 TEST_CASE("T-32 to T-35, T-42 places in a mesh and groups, outside of it too") {
   spmd(8, [](RankContext& rank) {
     const MeshLayout* mesh = init_mesh({{"tp", 2}, {"dp", 3}}, {0, 1, 3, 4, 5, 6});

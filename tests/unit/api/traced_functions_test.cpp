@@ -32,7 +32,7 @@ TEST_CASE("T-12 T-13 from_local is recognised by identity, on a rank") {
   });
 }
 
-// As torch's functions answer on [[0, 1, 3], [4, 5, 6]] in a world of 8; names are ours.
+// torch's functions answer so on [[0, 1, 3], [4, 5, 6]] in a world of 8; names are ours.
 TEST_CASE("T-14 five group functions run at capture and become constants") {
   spmd(8, [](RankContext& rank) {
     const MeshLayout* layout = init_mesh({{"tp", 2}, {"dp", 3}}, {0, 1, 3, 4, 5, 6});

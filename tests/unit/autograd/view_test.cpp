@@ -156,7 +156,7 @@ TEST_CASE("detach shares memory and leaves the tape") {
     const DTensor part = detach(rows(y, 4, 5));
     scale(part, 2);
     CHECK(whole(y)[14] == 30);
-    // As an optimizer does it.
+    // An optimizer does it so.
     ops()("aten::sub_.Tensor", {detach(a), a});
     CHECK(whole(a) == Values(15, 0.0));
     CHECK(a.requires_grad());

@@ -55,7 +55,7 @@ TEST_CASE("read_real, read_real_by_strtod: words, limits, and what strtod alone 
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr std::errc kNone{}, kNoNumber = std::errc::invalid_argument;
   constexpr std::errc kBeyond = std::errc::result_out_of_range;
-  // As std::from_chars of libstdc++ 12 answers; the value stays if no number in range is read.
+  // The answers of std::from_chars of libstdc++ 12; the value stays if no number in range is read.
   struct Row {
     std::string_view text;
     std::ptrdiff_t taken;

@@ -122,7 +122,7 @@ TEST_CASE("V-25 cuda: a convolution by hand, each group with its own weights") {
   CHECK(result(KernelId::kConvolution, every, pair, twice, 1, 1, 2) == Values{100, 302});
   CHECK(result(KernelId::kConvolutionInputGrad, twice, pair, every, 1, 1, 2) ==
         Values{100, 10, 1000});
-  // Of two samples.
+  // Two samples.
   const Given pictures{{2, 1, 2}, DType::kF32, {1, 2, 3, 4}}, ones{{2, 1, 2}, DType::kF32, {1}};
   const Given factor{{1, 1, 1}, DType::kF32, {0}};
   CHECK(result(KernelId::kConvolutionWeightGrad, pictures, ones, factor, 0, 1) == Values{10});

@@ -331,8 +331,8 @@ TEST_CASE("the gradient of a pending sum's own piece is the reduced one") {
   });
 }
 
-// As recorded (semantics README, comm_counts): the views of backward leave strided shards, which
-// are moved to meet a replica, since prices count that move as free.
+// The record (semantics README, comm_counts): the views of backward leave strided shards, which are
+// moved to meet a replica, since prices count that move as free.
 TEST_CASE("X-31 the gradient of attention over heads is gathered, as in the reference") {
   const auto gradient = [](const DTensor& q, const DTensor& k, const DTensor& v) {
     const DTensor scores =

@@ -114,7 +114,7 @@ TEST_CASE("bounds that are keywords have to be whole") {
           }) == ErrorKind::kRuntime);
     const DTensor bound = ops().redistribute(pending, {Placement::replicate()});
     CHECK(inverse("aten::linalg_pinv.atol_rtol_tensor", {a, bound}) == Values{0.25, 0, 0, 0});
-    // As an argument of its own it is moved.
+    // It is moved as an argument of its own.
     const DTensor share = ops().one("aten::div.Scalar", {pending, 4.0});
     CHECK(inverse("aten::linalg_pinv.rcond_tensor", {a, share}) == Values{0.25, 0, 0, 0});
   });

@@ -52,7 +52,7 @@ const OpRegistry& ops_with_defects() {
   return *made;
 }
 
-// As a graph calls it: nothing has bound the arguments to the schema.
+// A graph calls it so: nothing has bound the arguments to the schema.
 std::string refusal(const char* op, const Arguments& args) {
   try {
     ops().call(ops().find(op), args);

@@ -384,7 +384,7 @@ TEST_CASE("topk takes the smallest where it is asked to, along any dim, none and
 }
 
 TEST_CASE("V-28 rows that are copied a group at a time add up like a plain loop, in place, too") {
-  // Of the last kept dim a part, all but a part, and all with a part of the dim before; rows longer
+  // A part of the last kept dim, all but a part, and all with a part of the dim before; rows longer
   // than the room for a group; one group of all; none.
   for (const Dims& shape : {Dims{3, 400, 500}, Dims{2, 300, 110}, Dims{7, 300, 4, 40},
                             Dims{4, 9000, 35}, Dims{2, 3, 2}, Dims{0, 3, 2}, Dims{3, 2, 0}}) {

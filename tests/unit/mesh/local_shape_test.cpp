@@ -165,7 +165,7 @@ TEST_CASE("two strided cuts of many chunks are read in one pass; runs have a lim
   const Cut cuts[] = {{Placement::strided_shard(0, chunks), 2, 1},
                       {Placement::strided_shard(0, chunks / 2), 2, 0}};
   const DimMap map = dim_map(4 * chunks, cuts);
-  // Of 0 1 2 3 | 4 5 6 7 | .. the first keeps 2 3 6 7 .., the second the first half of each 4.
+  // The first keeps 2 3 6 7 .. of 0 1 2 3 | 4 5 6 7 | .., the second the first half of each 4.
   CHECK(map.runs.size() == static_cast<std::size_t>(chunks / 2));
   CHECK(map.runs[1].offset == 10);
   CHECK(map.local_size() == chunks);

@@ -69,7 +69,7 @@ TEST_CASE("M-7 every part of every view, by loops over the array of ranks") {
         CHECK(ranks_of(*flat) == wanted);
         CHECK(place_along(*root->root(), flat->steps(0), rank) == 2 * x + z);
         CHECK(ranks_along(*root->root(), flat->steps(0), rank) == wanted);
-        // As two dims again, and turned: c outside of a.
+        // Two dims again, and turned: c outside of a.
         const Dims two = {2, 2};
         const MeshView again = unflattened(view_of(*flat), 0, two, Names{"p", "q"});
         CHECK(part_of(again, rank)->coordinate_of(rank) == Coordinate{x, z});

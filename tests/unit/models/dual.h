@@ -64,7 +64,7 @@ struct DualArray {
 
   std::int64_t size(std::size_t dim) const { return shape[dim]; }
   std::int64_t count() const { return static_cast<std::int64_t>(elements.size()); }
-  /// By flat index, and by one index for each dim.
+  /// Reads by a flat index, or by one index for each dim.
   Dual& operator[](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; }
   const Dual& operator[](std::int64_t i) const { return elements[static_cast<std::size_t>(i)]; }
   template <typename... Index>

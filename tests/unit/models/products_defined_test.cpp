@@ -163,7 +163,7 @@ DualArray square_of(const DualArray& x, std::int64_t number, std::int64_t n) {
   return made({n, n}, [&](const Dims& at) { return x[(number * n + at[0]) * n + at[1]]; });
 }
 
-// By all permutations, with their signs.
+// Adds up all permutations, with their signs.
 Dual determinant(const DualArray& a) {
   const std::int64_t n = a.size(0);
   std::vector<std::int64_t> columns(static_cast<std::size_t>(n));
@@ -188,7 +188,7 @@ DualArray without(const DualArray& a, std::int64_t row, std::int64_t column) {
   });
 }
 
-// By cofactors.
+// Divides cofactors by the determinant.
 DualArray inverse(const DualArray& a) {
   const Dual whole = determinant(a);
   return made(a.shape, [&](const Dims& at) {

@@ -113,7 +113,7 @@ TEST_CASE("a bag of rows is their sum, mean or largest, without those that are p
     CHECK(bags(0, -1) == Values{6, 8, 7, 10, 0, 0});
     CHECK(bags(1, 0) == Values{5, 6, 3, 4, 0, 0});
     CHECK(bags(2, -1) == Values{5, 6, 3, 4, 0, 0});
-    // As torch: sums of rows in one piece need no bag of each index.
+    // Sums of rows in one piece need no bag of each index, as in torch.
     const auto named = [&](const DTensor& weight) {
       return ops()("aten::_embedding_bag",
                    {weight, rows, begins, false, 0, false, {}, false, -1})[1]

@@ -9,7 +9,7 @@ using namespace shardlab::process;
 
 namespace {
 
-// As if it came from another process.
+// A copy, as if it came from another process.
 std::unique_ptr<EnteredCall> sent(const backends::Call& call) {
   Writer writer;
   EnteredCall::put(writer, call);

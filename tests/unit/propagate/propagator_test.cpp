@@ -153,7 +153,7 @@ TEST_CASE("lists of a foreach op are decided element by element") {
   CHECK(got.costs.size() == 2);
 }
 
-// As torch 2.15 decided these calls: the op that writes one tensor refuses, the op on lists does
+// torch 2.15 decided these calls so: the op that writes one tensor refuses, the op on lists does
 // not.
 TEST_CASE("X-3 lists that are written keep a pending extremum that bounds leave one") {
   Fixture f({4});

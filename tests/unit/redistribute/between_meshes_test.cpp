@@ -99,7 +99,7 @@ void check_move(OnMesh& all, const DTensorSpec* from, const DTensorSpec* to) {
     const auto index = static_cast<std::size_t>(rank.rank);
     got[index] = read_doubles(moved);
     for (const CollectiveRecord& record : seen.collectives) {
-      // Of equal pieces, a ring sends as much as it receives.
+      // A ring over equal pieces sends as much as it receives.
       if (record.kind == CollectiveKind::kAllGather) received[index] += record.sent_bytes;
       if (record.kind == CollectiveKind::kRecv) received[index] += record.bytes;
     }

@@ -13,7 +13,7 @@ using namespace shardlab;
 
 namespace {
 
-// Of the numbers 1, -2, 3, -4 ... in the shape, cut as the placements say.
+// Takes the numbers 1, -2, 3, -4 ... in the shape, cut as the placements say.
 Fingerprint print_in_pieces(const Dims& mesh, std::string_view placements, const Dims& shape,
                             DType dtype) {
   Arena arena;

@@ -124,7 +124,7 @@ TEST_CASE("B-60 --why asks about an op, a line, a value, or all") {
   CHECK(asked_ops(result, "aten::sum") == Texts{"aten::sum"});
   CHECK(asked_ops(result, "10") == Texts{"aten::sum", "aten::expand"});
   CHECK(asked_ops(result, "z") == Texts{"aten::sum"});
-  // Of two results of the softmax, the last has a gradient.
+  // The last of the two results of the softmax has a gradient.
   CHECK(asked_ops(result, "a.grad") == Texts{"aten::_softmax_backward_data"});
   CHECK(asked_ops(result, "all").size() == 5);
   CHECK(asked_ops(result, "").empty());

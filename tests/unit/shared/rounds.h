@@ -32,7 +32,7 @@ class Round {
     lengths_.push_back(std::move(values));
     return lengths_.back();
   }
-  /// As the part of an all_to_all.
+  /// The part of an all_to_all.
   const Lengths* joined(std::vector<std::int64_t> values) {
     joined_.push_back(lengths(std::move(values)));
     return &joined_.back();

@@ -146,7 +146,7 @@ Matrix applied(Op op, const Matrix& x, const Matrix& right) {
   return result;
 }
 
-// By definition: whether terms and pieces of tensor dims are that of the result, too.
+// The definition: terms and pieces of tensor dims are those of the result, too.
 bool keeps(Op op, const Placements& placements) {
   return std::ranges::all_of(placements, [&](const Placement& placement) {
     if (placement.is_replicate()) return true;
