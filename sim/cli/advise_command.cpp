@@ -7,6 +7,7 @@
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
 #include "sim/files/json_value.h"
+#include "sim/recording/recording_file.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {
@@ -30,6 +31,21 @@ std::string change_text(const ChangedLines& change, Color color) {
   return out;
 }
 
+// The place of a change: a recording's program has the user's file and line in comments.
+std::string place_text(const Advice& advice, const std::string& file) {
+  const std::string line = fmt::format("line {}", advice.changes.front().line);
+  if (!is_recording_file(file)) return line;
+  for (const ChangedLines& change : advice.changes) {
+    for (const std::string& before : change.before) {
+      const std::size_t comment = before.rfind("    # ");
+      if (comment == std::string::npos) continue;
+      return fmt::format("{}: {} of the program that `run --toml` prints",
+                         before.substr(before.find_last_of(' ') + 1), line);
+    }
+  }
+  return line + " of the program that `run --toml` prints";
+}
+
 std::string advice_text(const Advised& advised, const std::string& file, Color color) {
   const Cost& before = advised.before;
   std::string out =
@@ -38,8 +54,8 @@ std::string advice_text(const Advised& advised, const std::string& file, Color c
                   time_text(before.predicted_us));
   for (const Advice& advice : advised.all) {
     const Cost& after = advice.after;
-    out += fmt::format("\n{}, line {}: {} -> {}, {} -> {} sent, {} -> {}\n", advice.what,
-                       advice.changes.front().line, before.collectives,
+    out += fmt::format("\n{}, {}: {} -> {}, {} -> {} sent, {} -> {}\n", advice.what,
+                       place_text(advice, file), before.collectives,
                        collectives_text(after.collectives), bytes_text(before.sent_bytes),
                        bytes_text(after.sent_bytes), time_text(before.predicted_us),
                        time_text(after.predicted_us));

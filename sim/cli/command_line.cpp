@@ -146,6 +146,7 @@ void add_running(Commands& commands, Parsed& parsed) {
                {"--line", &RunArguments::line},
                {"--html", &RunArguments::html},
                {"--perfetto", &RunArguments::perfetto},
+               {"--rates", &RunArguments::rates},
                {"--save", &RunArguments::save},
                {"--flight-recorder", &RunArguments::flight_recorder},
                {"--log", &RunArguments::log},

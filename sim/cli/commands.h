@@ -67,11 +67,12 @@ struct RunArguments {
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
   std::string html;                  ///< `run`: page to write; empty: none
   std::string perfetto;              ///< `run`: time line to write; empty: none
+  std::string rates;                 ///< of its calls: "100,2,1"; empty: those
   std::string flight_recorder;       ///< `run`: folder for a dump of each rank; empty: none
   std::string save;                  ///< `run`: folder for the values as a checkpoint; empty: none
   // Options of `run` for a recorded training step:
   std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
-  std::string plan;                   ///< "megatron"; empty: everything is whole
+  std::string plan;                   ///< "megatron"; empty: everything is whole; `run`: "all"
   std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
   std::string place_file;             ///< layouts, in the words of parallelize_module
   std::string dtype;                  ///< of all floating tensors; empty: as recorded
@@ -79,9 +80,10 @@ struct RunArguments {
   std::string weights;                ///< a checkpoint with the parameters; empty: the file's
   std::vector<std::string> renames;   ///< of its tensors: "old.{i} -> new.{i}"
   bool without_optimizer = false;
-  bool toml = false;   ///< print the scenario, run nothing
-  bool watch = false;  ///< `run`: again whenever a file changes
-  std::string filter;  ///< `test`: part of a path, title or matrix point
+  bool self_test_is_known = false;  ///< it is not printed again
+  bool toml = false;                ///< print the scenario, run nothing
+  bool watch = false;               ///< `run`: again whenever a file changes
+  std::string filter;               ///< `test`: part of a path, title or matrix point
   bool list = false;
   bool strict = false;             ///< values that are not verified fail
   bool verbose = false;            ///< `test`: reports of failures, too

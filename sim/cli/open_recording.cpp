@@ -57,7 +57,7 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, const Kno
                           : run_first_alone(scenario, all_ops(), Precision::kReference);
     test = self_test(program, alone, wide.get());
   }
-  const bool reported = arguments.common.output != Output::kJson;
+  const bool reported = arguments.common.output != Output::kJson && !arguments.self_test_is_known;
   if (test.ok() && reported) print({.out = self_test_text(test)});
   if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
   if (test.ok() || arguments.weights.empty()) return test.ok();

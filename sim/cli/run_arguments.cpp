@@ -236,12 +236,14 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
   }
   RunTextOptions options = text_options(arguments);
   options.replay = arguments.replay;
+  const auto width = terminal_width();
+  if (width) options.width = std::clamp(*width, kLeastWidth, kMostWidth);
   output.out = arguments.log ? log_text(result.run) : run_text(result, options);
   if (arguments.memory_timeline) {
     output.out += fmt::format("\nmemory of rank {} in the course of the program\n{}",
                               result.run.reporting_rank, memory_curve(result.run.memory_timeline));
   }
-  if (const auto width = terminal_width()) output.out = fold_lines(output.out, *width);
+  if (width) output.out = fold_lines(output.out, *width);
   return output;
 }
 

@@ -1,4 +1,6 @@
 // `shardlab run`: every point of every file, printed as it comes.
+#include <filesystem>
+
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/autopsy/flight_writer.h"
@@ -8,11 +10,14 @@
 #include "sim/cli/interrupts.h"
 #include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/spec_arguments.h"
 #include "sim/cli/watch.h"
 #include "sim/judge/kept_tensors.h"
 #include "sim/recording/recording_file.h"
+#include "sim/remesh/plan.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
+#include "sim/report/runs_table.h"
 #include "sim/report/time_line.h"
 #include "sim/report/why_names.h"
 #include "sim/world/backends.h"
@@ -20,6 +25,8 @@
 namespace shardlab {
 
 namespace {
+
+constexpr std::string_view kAllPlans = "all";
 
 // Prints runs as they come. Runs without the name of --why or --line wait for one that has it: if
 // there is none, the name is wrong.
@@ -86,6 +93,110 @@ void save(ScenarioResult& result, const RunArguments& arguments) {
   for (ValueReport& value : result.judgement.values) value.kept.clear();
 }
 
+// Runs files: a scenario at every point of its matrix, a recording by every plan that is asked for.
+class Runs {
+ public:
+  explicit Runs(const RunArguments& arguments) : arguments_(arguments), reports_(arguments_) {
+    if (!arguments_.rates.empty()) {
+      const auto rates = numbers_above_zero(arguments_.rates, 3);
+      if (!rates || arguments_.perfetto.empty()) {
+        fail(Fix{"--perfetto t.json --rates 100,2,1: TFLOP/s, TB/s and microseconds a call"},
+             "--rates {}: {}", arguments_.rates,
+             rates ? "only a time line has them" : "these are not three numbers above 0");
+      }
+      rates_ = {(*rates)[0], (*rates)[1], (*rates)[2]};
+    }
+    // Whole reports of all plans would hide the table.
+    if (arguments_.plan == kAllPlans && arguments_.length == ReportLength::kOverview)
+      arguments_.length = ReportLength::kSummary;
+  }
+
+  void add_file(const std::string& path) {
+    RunsTable table(std::filesystem::path(path).filename().string());
+    if (!is_recording_file(path)) {
+      refuse_recording_options(path, arguments_);
+      add_points(path, open_scenario(path, arguments_), nullptr, "", table);
+    } else if (arguments_.plan != kAllPlans) {
+      add_recording(path, arguments_, table);
+    } else {
+      add_plans(path, table);
+    }
+    if (arguments_.common.output == Output::kText) print({.out = table.text()});
+  }
+
+  int end() {
+    reports_.end();
+    if (!pages_.empty()) write_file(arguments_.html, html_page(pages_));
+    return code_;
+  }
+
+ private:
+  void add_plans(const std::string& path, RunsTable& table) {
+    RunArguments arguments = arguments_;
+    std::size_t refused = 0;
+    for (const std::string& plan : plan_names()) {
+      arguments.plan = plan;
+      try {
+        add_recording(path, arguments, table, "plan=" + plan);
+      } catch (const Error& error) {
+        // A fault that all plans have is no row of a table.
+        if (++refused == plan_names().size()) throw;
+        table.add("plan=" + plan, error.summary());
+        code_ = std::max<int>(code_, kFailed);
+      }
+      arguments.self_test_is_known = true;
+    }
+  }
+
+  void add_recording(const std::string& path, const RunArguments& arguments, RunsTable& table,
+                     const std::string& plan = "") {
+    auto opened = open_recording(path, arguments, code_);
+    if (opened) add_points(path, opened->file, opened->alone, plan, table);
+  }
+
+  void add_points(const std::string& path, const ScenarioFile& file,
+                  const std::shared_ptr<KnownAlone>& alone, const std::string& plan,
+                  RunsTable& table) {
+    for (const MatrixPoint& point : file.points()) {
+      Scenario scenario = file.at(point);
+      if (!plan.empty()) scenario.point = plan + (point.name.empty() ? "" : "," + point.name);
+      if (arguments_.rank) check_printer(scenario, *arguments_.rank);
+      FabricLog log;
+      FabricLog* const wanted_log = arguments_.flight_recorder.empty() ? nullptr : &log;
+      ScenarioResult result = watched(scenario, path, all_ops(), arguments_, alone, wanted_log);
+      if (wanted_log != nullptr)
+        write_flight_dumps(arguments_.flight_recorder, log, scenario.world);
+      code_ = std::max(code_, code_of(result, arguments_));
+      if (result.run.reported_elsewhere) continue;
+      if (!arguments_.save.empty()) save(result, arguments_);
+      reports_.add(result);
+      table.add(scenario.point, result);
+      if (!arguments_.html.empty()) pages_.push_back(html_run(result));
+      if (!arguments_.perfetto.empty()) add_time_line(result.run);
+    }
+  }
+
+  void add_time_line(const Run& run) {
+    if (has_time_line_) {
+      fail(Fix{"give one file, without [matrix]"},
+           "--perfetto: a time line is of one run, and these are several");
+    }
+    has_time_line_ = true;
+    write_file(arguments_.perfetto, time_line(run, rates_));
+    if (arguments_.common.output != Output::kText) return;
+    print({.out =
+               fmt::format("time line {}: calls at {}{}\n", arguments_.perfetto, rates_text(rates_),
+                           arguments_.rates.empty() ? " (assumed; --rates)" : "")});
+  }
+
+  RunArguments arguments_;
+  Reports reports_;
+  std::vector<std::string> pages_;
+  bool has_time_line_ = false;
+  CallRates rates_;
+  int code_ = kFine;
+};
+
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
@@ -95,49 +206,9 @@ int run_command(const RunArguments& arguments) {
     once.watch = false;
     watch(paths, [&] { return run_command(once); });
   }
-  const OpRegistry& registry = all_ops();
-  int code = kFine;
-  Reports reports(arguments);
-  std::vector<std::string> pages;
-  int time_lines = 0;
-  for (const std::string& path : paths) {
-    std::optional<ScenarioFile> file;
-    std::shared_ptr<KnownAlone> alone;
-    if (is_recording_file(path)) {
-      auto opened = open_recording(path, arguments, code);
-      if (!opened) continue;
-      file = std::move(opened->file);
-      alone = std::move(opened->alone);
-    } else {
-      refuse_recording_options(path, arguments);
-      file = open_scenario(path, arguments);
-    }
-    for (const MatrixPoint& point : file->points()) {
-      const Scenario scenario = file->at(point);
-      if (arguments.rank) check_printer(scenario, *arguments.rank);
-      FabricLog log;
-      FabricLog* const wanted_log = arguments.flight_recorder.empty() ? nullptr : &log;
-      ScenarioResult result = watched(scenario, path, registry, arguments, alone, wanted_log);
-      if (wanted_log != nullptr) {
-        write_flight_dumps(arguments.flight_recorder, log, scenario.world);
-      }
-      if (!arguments.save.empty() && !result.run.reported_elsewhere) save(result, arguments);
-      reports.add(result);
-      const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
-      if (wanted) pages.push_back(html_run(result));
-      if (!arguments.perfetto.empty() && !result.run.reported_elsewhere) {
-        if (++time_lines > 1) {
-          fail(Fix{"give one file, without [matrix]"},
-               "--perfetto: a time line is of one run, and these are several");
-        }
-        write_file(arguments.perfetto, time_line(result.run));
-      }
-      code = std::max(code, code_of(result, arguments));
-    }
-  }
-  reports.end();
-  if (!pages.empty()) write_file(arguments.html, html_page(pages));
-  return code;
+  Runs runs(arguments);
+  for (const std::string& path : paths) runs.add_file(path);
+  return runs.end();
 }
 
 }  // namespace shardlab

@@ -107,18 +107,25 @@ const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout)
   }
 }
 
+std::optional<std::vector<double>> numbers_above_zero(std::string_view text, std::size_t count) {
+  std::vector<double> numbers;
+  for (const char *at = text.data(), *end = at + text.size(); at <= end;) {
+    const char* const stop = std::find(at, end, ',');
+    double number = 0;
+    if (read_real(at, stop, number) != std::from_chars_result{stop, {}} || !(number > 0))
+      return std::nullopt;
+    numbers.push_back(number);
+    at = stop + 1;
+  }
+  if (numbers.size() != count) return std::nullopt;
+  return numbers;
+}
+
 LinkArgument parse_link(const std::string& text) {
-  const std::size_t equals = text.find('='), comma = text.find(',');
-  const auto above_zero = [&text](std::size_t begin, std::size_t end) {
-    double value = 0;
-    const char* const stop = text.data() + end;
-    const bool read =
-        read_real(text.data() + begin, stop, value) == std::from_chars_result{stop, {}};
-    return read && value > 0 ? value : 0;
-  };
-  if (equals != std::string::npos && comma != std::string::npos && equals < comma) {
-    const double gbps = above_zero(equals + 1, comma), us = above_zero(comma + 1, text.size());
-    if (gbps > 0 && us > 0) return {text.substr(0, equals), gbps, us};
+  const std::size_t equals = text.find('=');
+  if (equals != std::string::npos) {
+    const auto numbers = numbers_above_zero(std::string_view(text).substr(equals + 1), 2);
+    if (numbers) return {text.substr(0, equals), (*numbers)[0], (*numbers)[1]};
   }
   fail(Fix{"--link tp=400,1.5: GB/s and microseconds, both above 0"}, "--link: can't read \"{}\"",
        text);

@@ -19,5 +19,7 @@ struct LinkArgument {
 };
 /// "x=400,1.5". Fails with Value if it is not that.
 LinkArgument parse_link(const std::string& text);
+/// Numbers above 0, "100,2,1". None if it is not so many.
+std::optional<std::vector<double>> numbers_above_zero(std::string_view text, std::size_t count);
 
 }  // namespace shardlab

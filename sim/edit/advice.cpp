@@ -15,7 +15,6 @@
 #include "sim/edit/symptom.h"
 #include "sim/edit/text_as_reference.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/report/collective_sums.h"
 #include "sim/report/moves.h"
 #include "sim/scenario/type_text.h"
 
@@ -253,16 +252,6 @@ std::optional<Found> all_at_once(const std::vector<Found>& found, const Tryer& t
 }
 
 }  // namespace
-
-Cost cost_of(const Run& run) {
-  Cost cost{.peak_bytes = run.memory.largest().bytes};
-  for (const CollectiveSum& sum : collective_sums(run)) {
-    cost.collectives += sum.forward + sum.backward;
-    cost.sent_bytes += sum.forward_bytes + sum.backward_bytes;
-    cost.predicted_us += sum.predicted_us;
-  }
-  return cost;
-}
 
 Advised advise(const Scenario& scenario, const OpRegistry& registry, const AdviceOptions& options) {
   const Stopwatch watch;

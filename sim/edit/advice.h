@@ -9,18 +9,9 @@
 
 #include "sim/edit/changed_lines.h"
 #include "sim/judge/scenario_run.h"
+#include "sim/report/collective_sums.h"
 
 namespace shardlab {
-
-/// The collectives of the reporting rank, one after the other, and the most memory that a rank
-/// held.
-struct Cost {
-  std::int64_t collectives = 0;
-  double sent_bytes = 0;
-  double predicted_us = 0;
-  std::int64_t peak_bytes = 0;
-};
-Cost cost_of(const Run& run);
 
 struct Advice {
   std::string what;                   ///< "one redistribute(tp=R)"

@@ -58,4 +58,14 @@ std::vector<CollectiveSum> collective_sums(const Run& run) {
   return sums;
 }
 
+Cost cost_of(const Run& run) {
+  Cost cost{.peak_bytes = run.memory.largest().bytes};
+  for (const CollectiveSum& sum : collective_sums(run)) {
+    cost.collectives += sum.forward + sum.backward;
+    cost.sent_bytes += sum.forward_bytes + sum.backward_bytes;
+    cost.predicted_us += sum.predicted_us;
+  }
+  return cost;
+}
+
 }  // namespace shardlab

@@ -30,4 +30,14 @@ inline constexpr const char* kNeverCompleted = ", entered, never completed";
 /// Sorted by kind, then in order of appearance of the groups.
 std::vector<CollectiveSum> collective_sums(const Run& run);
 
+/// The collectives of the reporting rank, one after the other, and the most memory that a rank
+/// held.
+struct Cost {
+  std::int64_t collectives = 0;
+  double sent_bytes = 0;
+  double predicted_us = 0;
+  std::int64_t peak_bytes = 0;
+};
+Cost cost_of(const Run& run);
+
 }  // namespace shardlab

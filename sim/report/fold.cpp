@@ -1,4 +1,4 @@
-// A line is taken word by word, with the blanks before each.
+// A line is taken word by word, with the blanks before each. A figure and its unit are one word.
 #include "sim/report/fold.h"
 
 #include <algorithm>
@@ -24,6 +24,19 @@ std::size_t width_of(std::string_view text) {
   return width;
 }
 
+bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_letter(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+}
+
+// Behind the word that begins at `word`, and behind the unit that follows a figure: "45.6 us".
+std::size_t end_of_word(std::string_view line, std::size_t word) {
+  const std::size_t end = std::min(line.find(' ', word), line.size());
+  const bool has_unit =
+      end + 1 < line.size() && end > word && is_digit(line[end - 1]) && is_letter(line[end + 1]);
+  return has_unit ? std::min(line.find(' ', end + 1), line.size()) : end;
+}
+
 void append_line(std::string& out, std::string_view line, std::size_t width) {
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
   if (width_of(line) <= width || indent + 2 * kHang >= width) {
@@ -33,7 +46,7 @@ void append_line(std::string& out, std::string_view line, std::size_t width) {
   std::size_t at = 0, used = 0;
   while (at < line.size()) {
     const std::size_t word = std::min(line.find_first_not_of(' ', at), line.size());
-    const std::size_t end = std::min(line.find(' ', word), line.size());
+    const std::size_t end = end_of_word(line, word);
     const std::size_t own = width_of(line.substr(word, end - word));
     if (used > 0 && used + (word - at) + own > width) {
       out += '\n';

@@ -25,8 +25,8 @@ std::size_t characters(std::string_view text) {
 
 class OrderText {
  public:
-  OrderText(const Run& run, const std::vector<LineVisit>& visits)
-      : run_(run), visits_(visits), origins_(collective_origins(run.events)) {}
+  OrderText(const Run& run, const std::vector<LineVisit>& visits, std::size_t width)
+      : run_(run), visits_(visits), origins_(collective_origins(run.events)), width_(width) {}
 
   std::string build() {
     std::vector<int> kinds;
@@ -121,7 +121,7 @@ class OrderText {
   }
 
   void add(const std::string& text, std::size_t indent) {
-    const bool fits = !line_.empty() && line_.size() + text.size() + 3 <= kReportWidth;
+    const bool fits = !line_.empty() && line_.size() + text.size() + 3 <= width_;
     if (fits) {
       line_ += ", " + text;
       return;
@@ -132,8 +132,8 @@ class OrderText {
     }
     line_ = std::string(indent + 2, ' ') + text;
     // A line of the program that sends much: its next collectives are on a line of their own.
-    while (line_.size() >= kReportWidth) {
-      const std::size_t plus = line_.rfind(" + ", kReportWidth - 3);
+    while (line_.size() >= width_) {
+      const std::size_t plus = line_.rfind(" + ", width_ - 3);
       if (plus == std::string::npos || plus < indent + 4) return;
       out_ += line_.substr(0, plus + 2) + "\n";
       line_ = std::string(indent + 6, ' ') + line_.substr(plus + 3);
@@ -151,6 +151,7 @@ class OrderText {
   const Run& run_;
   const std::vector<LineVisit>& visits_;
   const std::vector<CollectiveOrigin> origins_;
+  const std::size_t width_;
   int pass_ = kNeither;  // named by the last title
   std::string line_, out_;
 };
@@ -159,7 +160,6 @@ constexpr std::size_t kNumberWidth = 7;    // of the number of a line, with the 
 constexpr std::size_t kVerdictWidth = 14;  // with the space before it
 constexpr std::size_t kLeastSource = 22;   // of a source line with its types on the same row
 constexpr std::size_t kLeastTight = 12;    // the same in a tight table
-constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types are aligned
 
 std::string joined_types(const std::vector<std::string>& types) {
   constexpr std::size_t kMost = 3;
@@ -197,8 +197,9 @@ std::string ops_text(const LineReport& report) {
 // row for consecutive lines that send nothing, multiply nothing and are right bit for bit.
 class LineTable {
  public:
-  LineTable(const Run& run, const std::vector<LineReport>& lines, bool tight, Color color)
-      : run_(run), tight_(tight), color_(color) {
+  LineTable(const Run& run, const std::vector<LineReport>& lines, bool tight, Color color,
+            std::size_t width)
+      : run_(run), tight_(tight), color_(color), width_(width) {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       std::size_t quiet = i;
       while (tight && quiet < lines.size() && is_quiet(lines[quiet])) ++quiet;
@@ -236,7 +237,7 @@ class LineTable {
     const std::string number = fmt::format("{} to {}", lines.front().line, lines.back().line);
     const std::string what = fmt::format("{}, no collective: {}",
                                          counted(std::ssize(lines), "line"), joined_types(types));
-    const std::size_t room = kReportWidth - number.size() - 4 - kVerdictWidth;
+    const std::size_t room = width_ - number.size() - 4 - kVerdictWidth;
     const std::string row = fmt::format("  {}  {}", number, shortened(what, room));
     out_ += row + at_right(verdict, characters(row)) + "\n";
   }
@@ -245,7 +246,7 @@ class LineTable {
     const std::string bare = types_text(report), verdict = worst_verdict(run_, report.values);
     std::string types = all_local(report) ? std::string(kLocal) + bare : bare;
     const std::string source = source_line(run_, report.line);
-    const std::size_t room = kReportWidth - kNumberWidth - (verdict.empty() ? 0 : kVerdictWidth);
+    const std::size_t room = width_ - kNumberWidth - (verdict.empty() ? 0 : kVerdictWidth);
     const std::size_t least = std::min(tight_ ? kLeastTight : kLeastSource, characters(source));
     if (tight_) types = shortened(types, room - std::min(room, least + 2));
     const std::size_t beside = room - std::min(room, characters(types) + 2);
@@ -255,7 +256,7 @@ class LineTable {
     std::string row = fmt::format("{:>5}  {}", number, paint(shown, Ink::kTitle, color_));
     std::size_t used = kNumberWidth + characters(shown);
     if (one_row) {
-      const std::size_t column = std::min(kSourceColumn, beside);
+      const std::size_t column = std::min(width_ * 38 / 100, beside);  // types are aligned
       const std::size_t gap = 2 + column - std::min(column, characters(shown));
       row += std::string(gap, ' ') + types;
       used += gap + characters(types);
@@ -271,13 +272,12 @@ class LineTable {
                     : verdict == "not verified" ? Ink::kDim
                                                 : Ink::kGood;
     const std::size_t width = used + verdict.size();
-    return std::string(kReportWidth - std::min(kReportWidth - 1, width), ' ') +
-           paint(verdict, ink, color_);
+    return std::string(width_ - std::min(width_ - 1, width), ' ') + paint(verdict, ink, color_);
   }
 
   // Ops, then types, on one row if both fit, else below each other.
   void below(const LineReport& report, const std::string& types) {
-    const std::size_t room = kReportWidth - kIndent;
+    const std::size_t room = width_ - kIndent;
     const std::string ops = ops_text(report);
     const std::size_t left = room - std::min(room, characters(types) + 2);
     if (ops.empty() || left >= std::min(kLeastOps, characters(ops))) {
@@ -323,7 +323,7 @@ class LineTable {
     }
     what += ", " + to_string(move.origin) + (move.completed ? "" : kNeverCompleted);
     const bool implicit = move.origin.origin == Origin::kImplicit;
-    const std::size_t width = kReportWidth - kIndent - 28;
+    const std::size_t width = width_ - kIndent - 28;
     const std::string padded = fmt::format("{:<{}}", shortened(what, width), width);
     out_ += fmt::format("{:{}}{} {:>7} {:>9} {:>9}\n", "", kIndent,
                         paint(padded, implicit ? Ink::kWarn : Ink::kMove, color_), times,
@@ -338,20 +338,22 @@ class LineTable {
   const Run& run_;
   const bool tight_;
   const Color color_;
+  const std::size_t width_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string order_text(const Run& run, const std::vector<LineVisit>& visits) {
-  return OrderText(run, visits).build();
+std::string order_text(const Run& run, const std::vector<LineVisit>& visits, std::size_t width) {
+  return OrderText(run, visits, width).build();
 }
 
-std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color) {
+std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color,
+                            std::size_t width) {
   constexpr std::ptrdiff_t kScreen = 45;
-  std::string text = LineTable(run, lines, false, color).text();
+  std::string text = LineTable(run, lines, false, color, width).text();
   if (std::ranges::count(text, '\n') <= kScreen) return text;
-  return LineTable(run, lines, true, color).text();
+  return LineTable(run, lines, true, color, width).text();
 }
 
 std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values) {
@@ -368,10 +370,10 @@ std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>&
                                                 : std::string(word_of(worst->outcome()));
 }
 
-std::string flowed(const std::vector<std::string>& cells, std::size_t indent) {
+std::string flowed(const std::vector<std::string>& cells, std::size_t indent, std::size_t width) {
   std::string text, row;
   for (const std::string& cell : cells) {
-    if (!row.empty() && row.size() + cell.size() + 3 > kReportWidth) {
+    if (!row.empty() && row.size() + cell.size() + 3 > width) {
       text += row + ",\n";
       row.clear();
     }

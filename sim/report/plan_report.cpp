@@ -14,6 +14,7 @@
 #include "plan/whole.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"
+#include "sim/report/runs_table.h"
 
 namespace shardlab {
 namespace {
@@ -83,27 +84,7 @@ std::string state_text(const DTensorSpec& source, const PlanStep& step) {
   return type_string(*source.with(step.after, step.order_after));
 }
 
-using Row = std::vector<std::string>;
-
-/// Columns padded to their widest cell; those after the first `left` are aligned to the right.
-std::string table(const std::vector<Row>& rows, std::size_t left, std::string_view indent) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line(indent);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += i < left ? fmt::format("{:<{}}  ", row[i], widths[i])
-                       : fmt::format("{:>{}}  ", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
+using Row = TableRow;
 
 Row summary_row(const PlanReport& report, const PlannerAnswer& answer) {
   const std::string name(to_string(answer.planner));
@@ -125,7 +106,7 @@ Row summary_row(const PlanReport& report, const PlannerAnswer& answer) {
 std::string summary(const PlanReport& report) {
   std::vector<Row> rows{{"planner", "", "steps", "received", "over bound", "predicted", "peak"}};
   for (const PlannerAnswer& answer : report.answers) rows.push_back(summary_row(report, answer));
-  return table(rows, 2, "  ");
+  return text_table(rows, 2, "  ");
 }
 
 /// "1->2, 2->4": sender and receiver of each piece.
@@ -160,7 +141,7 @@ std::string steps_text(const PlannerAnswer& answer) {
     rows.push_back({fmt::format("{}", index + 1), action, state_text(*plan.source, step),
                     range_text(figures), us_text(figures.us), whole_bytes(figures.peak)});
   }
-  return table(rows, 3, "  ");
+  return text_table(rows, 3, "  ");
 }
 
 std::string drawings_text(const PlannerAnswer& answer, const DrawOptions& options) {

@@ -148,16 +148,10 @@ class RunText {
   }
 
   void summary() {
-    std::int64_t count = 0;
-    double sent = 0, predicted = 0;
-    for (const CollectiveSum& sum : collective_sums(run_)) {
-      count += sum.forward + sum.backward;
-      sent += sum.forward_bytes + sum.backward_bytes;
-      predicted += sum.predicted_us;
-    }
-    line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, count,
-         bytes_text(sent), time_text(predicted));
-    if (count > 0) links();
+    const Cost cost = cost_of(run_);
+    line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, cost.collectives,
+         bytes_text(cost.sent_bytes), time_text(cost.predicted_us));
+    if (cost.collectives > 0) links();
     memory();
     warnings();
     if (!result_.met()) line("{}", ink(failure_text(result_), Ink::kBad));
@@ -187,14 +181,16 @@ class RunText {
     const bool one_pass = visits.empty() || visits.front().pass == visits.back().pass;
     if (!in_order || !one_pass) {
       line("\n{}", ink("in order of execution, by line", Ink::kTitle));
-      out_ += order_text(run_, visits);
+      out_ += order_text(run_, visits, options_.width);
     }
     const bool moves =
         std::ranges::any_of(lines, [](const LineReport& one) { return !one.moves.empty(); });
     line("\n{}{}", ink("by line", Ink::kTitle),
-         moves ? ink(fmt::format("{:>73} {:>9} {:>9}", "times", "sent", "predicted"), Ink::kDim)
+         moves ? ink(fmt::format("{:>{}} {:>9} {:>9}", "times", options_.width - 27, "sent",
+                                 "predicted"),
+                     Ink::kDim)
                : "");
-    out_ += line_table_text(run_, lines, options_.color);
+    out_ += line_table_text(run_, lines, options_.color, options_.width);
   }
 
   void inputs() {
@@ -253,27 +249,26 @@ class RunText {
     line("\n{}{}", ink(fmt::format("collectives of rank {}", run_.reporting_rank), Ink::kTitle),
          sums.empty() ? "" : ", with predicted time and its share of their sum");
     if (sums.empty()) line("  none");
-    double sent = 0, predicted = 0;
+    const Cost cost = cost_of(run_);
     std::size_t ranks_width = 3;
-    for (const CollectiveSum& sum : sums) {
+    for (const CollectiveSum& sum : sums)
       ranks_width = std::max(ranks_width, std::to_string(sum.group.size).size());
-      sent += sum.forward_bytes + sum.backward_bytes;
-      predicted += sum.predicted_us;
-    }
     const auto name = [](const CollectiveSum& sum) -> const std::string& { return sum.group.name; };
     const std::size_t group_width = column_width(sums, name, 8);
     for (const CollectiveSum& sum : sums) {
-      line(
-          "  {:<14} over {:<{}} {:>{}} ranks {:>4} forward {:>4} backward {:>9} sent {:>8} ({:.0f} "
-          "%)",
-          to_string(sum.kind), sum.group.name, group_width, sum.group.size, ranks_width,
-          sum.forward, sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
-          time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
+      const std::string who = fmt::format("  {:<14} over {:<{}} {:>{}} ranks", to_string(sum.kind),
+                                          sum.group.name, group_width, sum.group.size, ranks_width);
+      const std::string figures = fmt::format(
+          "{:>4} forward {:>4} backward {:>9} sent {:>8} ({:.0f} %)", sum.forward, sum.backward,
+          bytes_text(sum.forward_bytes + sum.backward_bytes), time_text(sum.predicted_us),
+          cost.predicted_us > 0 ? 100 * sum.predicted_us / cost.predicted_us : 0);
+      const bool one_row = options_.width >= kReportWidth;
+      line("{}{}{}", who, one_row ? " " : "\n       ", figures);
     }
     if (!sums.empty()) links();
     double largest = 0;
     for (const CollectiveCounts& rank : run_.counts) largest = std::max(largest, rank.bytes());
-    if (largest > sent) line("  the rank that sends most sends {}", bytes_text(largest));
+    if (largest > cost.sent_bytes) line("  the rank that sends most sends {}", bytes_text(largest));
     if (run_.implicit_count > 0) {
       line("  {}", ink(counted(run_.implicit_count, "implicit redistribution") +
                            (run_.implicit_count == 1 ? " communicates" : " communicate"),
@@ -315,7 +310,7 @@ class RunText {
     const std::string_view passes = backward ? ", forward + backward" : "";
     if (whole() || cells.size() <= kMostCells) {
       line("\n{}{}, in products and convolutions by line", who, passes);
-      out_ += flowed(cells, 2);
+      out_ += flowed(cells, 2, options_.width);
       line("  all: {}; {} read and written by all ops", text(all), bytes_text(all.bytes));
     } else {
       line("\n{}{}: {}; {} read and written", who, passes, text(all), bytes_text(all.bytes));
@@ -329,7 +324,7 @@ class RunText {
                                    bytes_text(work.bytes)));
     }
     line("  by rank:");
-    out_ += flowed(others, 4);
+    out_ += flowed(others, 4, options_.width);
   }
 
   void memory() {
@@ -343,7 +338,7 @@ class RunText {
           held, bytes_text(static_cast<double>(run_.memory.physical_bytes)));
     }
     const bool brief = options_.length == ReportLength::kSummary;
-    if (peak.bytes > 0 && !brief) out_ += flowed(peak_cells(peak), 2);
+    if (peak.bytes > 0 && !brief) out_ += flowed(peak_cells(peak), 2, options_.width);
     if (!whole()) return;
     if (run_.kernels) {
       line("local kernels: {} run, {} shared (replicas take the result of an equal one)",

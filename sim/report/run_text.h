@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/judge/scenario_run.h"
+#include "sim/report/overview_text.h"
 #include "sim/report/show.h"
 
 namespace shardlab {
@@ -28,6 +29,7 @@ struct RunTextOptions {
   std::string why;
   Replay replay = Replay::kShown;
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
+  std::size_t width = kReportWidth;
 };
 
 /// A failed run begins with its place and reason. Header, inputs, lines in the order in which they

@@ -15,9 +15,6 @@ namespace shardlab {
 
 namespace {
 
-// Rates of no device in particular; a call has a price, too.
-constexpr double kFlopsPerUs = 100e6, kBytesPerUs = 2e6, kUsOfCall = 1;
-
 // The ranks of one collective, or the two of a message.
 struct Meeting {
   std::size_t expected = 1, entered = 0;
@@ -52,7 +49,7 @@ struct Rank {
 
 class TimeLine {
  public:
-  explicit TimeLine(const Run& run) : run_(run) {
+  TimeLine(const Run& run, const CallRates& rates) : run_(run), rates_(rates) {
     const std::size_t others = run.events_of_others.size();
     for (std::size_t i = 0; i < std::max<std::size_t>(others, 1); ++i) {
       const bool reporter = others == 0 || static_cast<std::int64_t>(i) == run.reporting_rank;
@@ -71,11 +68,10 @@ class TimeLine {
       for (Rank& rank : ranks_) moved = advance(rank) || moved;
     }
     for (Rank& rank : ranks_) end(rank);
-    const std::string rates = fmt::format("{} TFLOP/s, {} TB/s, {} us a call", kFlopsPerUs / 1e6,
-                                          kBytesPerUs / 1e6, kUsOfCall);
-    const Json file = {{"displayTimeUnit", "ms"},
-                       {"otherData", {{"times", "predicted"}, {"assumed of calls", rates}}},
-                       {"traceEvents", std::move(events_)}};
+    const Json file = {
+        {"displayTimeUnit", "ms"},
+        {"otherData", {{"times", "predicted"}, {"assumed of calls", rates_text(rates_)}}},
+        {"traceEvents", std::move(events_)}};
     return json_line(file) + "\n";
   }
 
@@ -123,7 +119,9 @@ class TimeLine {
                               ? work_of(*op.event, {run_.layout, *rank.coordinate})
                               : OpWork{};
       if (!op.parts) {
-        rank.clock += std::max(work.flops / kFlopsPerUs, work.bytes / kBytesPerUs) + kUsOfCall;
+        rank.clock += std::max(work.flops / (1e6 * rates_.tflops),
+                               static_cast<double>(work.bytes) / (1e6 * rates_.tbps)) +
+                      rates_.us_of_a_call;
       }
       slice(rank, name_of(*op.event), op.begin, *op.event);
     }
@@ -251,6 +249,7 @@ class TimeLine {
   };
 
   const Run& run_;
+  const CallRates rates_;
   std::vector<Rank> ranks_;
   std::map<Key, Meeting> meetings_;
   std::vector<Started> started_;
@@ -259,6 +258,13 @@ class TimeLine {
 
 }  // namespace
 
-std::string time_line(const Run& run) { return TimeLine(run).text(); }
+std::string rates_text(const CallRates& rates) {
+  return fmt::format("{} TFLOP/s, {} TB/s, {} us a call", rates.tflops, rates.tbps,
+                     rates.us_of_a_call);
+}
+
+std::string time_line(const Run& run, const CallRates& rates) {
+  return TimeLine(run, rates).text();
+}
 
 }  // namespace shardlab

@@ -26,7 +26,7 @@ class TypedProgram final : public ForwardingProgram {
   void claim(const DTensor& x, const TensorType& type);
   /// The same, and whatever it was before does not matter.
   void has(const DTensor& x, const TensorType& type);
-  /// Null: nothing is known.
+  /// Null if nothing is known.
   const TensorType* type_of(const DTensor& x) const;
   /// Fails with Value where the move does not fit; gives the result's type along `mesh_dim`.
   SpmdType moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const;

@@ -36,7 +36,7 @@ struct WorldOptions {
   CollectiveChecks checks = CollectiveChecks::kOn;
   /// The program, as a line of text that is the same on all ranks: "long.toml (156 bytes, 7ca1b2)".
   /// If each rank has a process, another line on one of them is refused before anything runs.
-  /// Empty: the program's file, by its digest, and the words of its command line.
+  /// Empty for the program's file, by its digest, and the words of its command line.
   std::string program = {};
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.

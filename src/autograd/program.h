@@ -93,7 +93,7 @@ struct CollectIntoEvent {
   std::int64_t root = 0;              ///< source or destination, in the group
   std::int64_t tag = 0;               ///< of a message
   std::int64_t* came_from = nullptr;  ///< of a message from any rank (root -1): who sent it
-  /// Null: waits. Else set to the work that the program waits for later.
+  /// Null if the program waits. Else set to the work that the program waits for later.
   std::shared_ptr<CollectiveWork>* work = nullptr;
 };
 /// The program waits for a collective that it has started. Gives nothing.

@@ -18,7 +18,7 @@ class KernelsById {
  public:
   /// A later function for the same id replaces the earlier one.
   void set(KernelId id, Function kernel) { kernels_[static_cast<std::size_t>(id)] = kernel; }
-  /// Null: there is none.
+  /// Null if there is none.
   Function find(KernelId id) const {
     const auto index = static_cast<std::size_t>(id);
     return index < kernels_.size() ? kernels_[index] : nullptr;

@@ -47,7 +47,7 @@ struct PlacementObject {
 struct PlacementMethod {
   std::string_view name;
   std::array<std::string_view, 2> parameters;  ///< their names, in order; empty: fewer
-  /// Null: the type has none of that name, though the type that it is derived from has.
+  /// Null if the type has none of that name, though the type that it is derived from has.
   Argument (*run)(PlacementObject& self, const Arguments& args);
 };
 

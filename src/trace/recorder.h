@@ -29,7 +29,7 @@ struct OpRow;
 class Recorder final : public ForwardingProgram {
  public:
   /// `mesh`: the program's own, of which it takes parts; it is made before the program begins.
-  /// Null: the first mesh that appears.
+  /// Null for the first mesh that appears.
   Recorder(ProgramCalls& next, const MeshLayout* mesh);
   ~Recorder() override;
 

@@ -449,7 +449,7 @@ class Player final : public ReplayState {
     }
   }
 
-  // Null: the rank's own.
+  // A null generator is the rank's own.
   Generator generator_of(const GraphNode& node) const {
     if (!node.generator) return nullptr;
     return generators_.at(static_cast<std::size_t>(node.generator->index));

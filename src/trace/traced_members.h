@@ -36,7 +36,7 @@ struct TracedMember {
 std::span<const TracedMember> members_of(TracedKind kind);
 /// Those of meshes.
 std::span<const TracedMember> traced_mesh_members();
-/// Null: not listed.
+/// Null if it is not listed.
 const TracedMember* find_member(TracedKind kind, std::string_view name);
 
 /// The object of a value, for the tables.

@@ -196,6 +196,14 @@ class Planted(Advise):
                       "44.16 us -> 14.72 us\n", text)
         self.assertIn("  - h = x * 2.0\n  + h = (x * 2.0).redistribute(tp=R)\n", text)
 
+    def test_a_recorded_script_is_advised_at_its_own_lines(self):
+        recordings = pathlib.Path(__file__).resolve().parents[1] / "golden/recordings"
+        text = self.fine("advise", str(recordings / "experts__2.15.0.json.gz"), "--mesh",
+                         "dp=2,tp=2", "--plan", "megatron")
+        script = (recordings / "programs.py").read_text(encoding="utf-8").splitlines()
+        number = 1 + next(i for i, line in enumerate(script) if "class Experts(" in line)
+        self.assertIn(f"recordings/programs.py:{number}: line ", text)
+
     def test_a_program_that_fails_is_not_advised(self):
         wrong = scenario(
             [X_ROWS], "y = from_local(x.to_local() * (1.0 + rank), mesh=mesh, tp=S(0))\n")

@@ -5,13 +5,17 @@
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -621,6 +625,22 @@ class Reports(Program):
         self.assertIn("collectives of rank 0: 6, 516 B sent, ", output)
         self.assertTrue(output.splitlines()[-1].startswith("ok     t.toml  4 ranks"))
 
+    def test_the_points_of_a_matrix_end_in_one_table(self):
+        code, output, errors = self.shardlab("run", "--summary", text="""
+mesh = { tp = 2 }
+matrix = { "mesh.tp" = [1, 2], rows = [4, 5] }
+params = { rows = 4 }
+inputs = { x = "f32[rows@tp, 3]" }
+program = { code = "y = full_tensor(x)" }
+""")
+        self.assertEqual((code, errors), (0, ""), output)
+        rows = [re.split(r"  +", row) for row in output.rpartition("\n\n")[2].splitlines()]
+        self.assertEqual(rows[0], ["t.toml", "collectives", "sent", "predicted", "peak"])
+        # A ring of two ranks sends half of the bytes: 4 x 3 and 5 x 3 numbers of 4 bytes.
+        self.assertEqual([row[:4] for row in rows[1:]], [
+            ["mesh.tp=1,rows=4", "ok", "0", "0 B"], ["mesh.tp=1,rows=5", "ok", "0", "0 B"],
+            ["mesh.tp=2,rows=4", "ok", "1", "24 B"], ["mesh.tp=2,rows=5", "ok", "1", "30 B"]])
+
     def test_a_line_alone_has_every_event_of_it(self):
         output = self.fine("run", "--line", "12", text=LAYERS)
         self.assertEqual(self.section(output, "forward"), [
@@ -721,6 +741,51 @@ class Reports(Program):
         while b" s" not in seen:
             seen += os.read(leader, 200)
         self.assertRegex(seen.decode(), r"t\.toml: on the ranks, line \d+, \d+ calls, 2 s")
+
+    def on_terminal(self, columns, *arguments):
+        """What a terminal of so many columns shows."""
+        leader, follower = os.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        run = subprocess.Popen([PROGRAM, "run", *arguments], cwd=self.folder, stdout=follower,
+                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                               env={**environment, "NO_COLOR": "1"})
+        os.close(follower)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end
+            while part := os.read(leader, 65536):
+                shown += part
+        os.close(leader)
+        self.assertEqual(run.wait(), 0)
+        return shown.decode().replace("\r\n", "\n").splitlines()
+
+    def test_tables_fit_the_terminal(self):
+        long = "h = gelu(x @ w)" + "".join(f" + {i}.0 * x.sum()" for i in range(9))
+        self.plant(t=f"""
+mesh = {{ dp = 2, tp = 2 }}
+[inputs]
+x = "f32[8@dp, 16]"
+w = "f32[16, 64@tp]"
+[program]
+code = '''
+{long}
+y = h.redistribute(tp=R).sum().redistribute(dp=R)
+'''
+""")
+        for columns in (80, 100, 160):
+            lines = self.on_terminal(columns, "t.toml")
+            self.assertLessEqual(max(map(len, lines)), columns, columns)
+            title = next(line for line in lines if line.startswith("by line"))
+            self.assertEqual(title.split()[2:], ["times", "sent", "predicted"])
+            rows = [line for line in lines if re.search(r"all_\w+ over \w+, ", line)]
+            self.assertGreater(len(rows), 1)
+            for row in rows:  # its figures are below their titles
+                self.assertRegex(row, r" \d+\+?\d* +[\d.]+ [KM]?i?B +[\d.]+ us$")
+                self.assertEqual(len(row), len(title))
+            for line in lines:  # no figure is parted from its unit
+                self.assertNotRegex(line, r"^ *(B|KiB|us|ms|kFLOP)\b", columns)
+            code = next(line for line in lines if "h = gelu" in line)
+            self.assertGreater(len(code), columns - 30)
 
     def test_ops_on_pieces_are_seen(self):
         rows = [line.split() for line in self.fine("run", text=PIECES).splitlines()]

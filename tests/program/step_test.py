@@ -376,6 +376,30 @@ class Steps(program.Program):
                     for end in (".grad", "_after"):
                         self.assertEqual(sum(name.endswith(end) for name in names), 21)
 
+    def test_every_plan_is_a_row_of_one_table(self):
+        path = next(file for file in FILES if file.name.startswith("two_batches__"))
+        plans = ["megatron", "sequence", "fsdp", "hsdp", "fsdp+tp", "replicate"]
+        code, output, errors = self.shardlab("run", path, "--mesh", "dp=2,tp=2", "--plan", "all")
+        self.assertEqual((code, errors), (0, ""), output)
+        self.assertEqual(output.count("self-test"), 1)
+        title, *rows = output.rpartition("\n\n")[2].splitlines()
+        self.assertEqual(title.split(), [path.name, "collectives", "sent", "predicted", "peak"])
+        self.assertEqual([row.split()[:2] for row in rows], [[f"plan={x}", "ok"] for x in plans])
+        for plan, row in zip(plans, rows):  # the figures of each plan alone
+            _, alone, _ = self.shardlab("run", path, "--mesh", "dp=2,tp=2", "--plan", plan,
+                                        "--summary")
+            count, sent, us = re.search(
+                r"collectives of rank 0: (\d+), (.*) sent, (.*) predicted", alone).groups()
+            held = re.search(r"held at most (\S+ \S+) ", alone)[1]
+            self.assertEqual(re.split(r"  +", row)[2:], [count, sent, us, held])
+
+    def test_a_plan_that_cannot_be_is_a_row_with_its_reason(self):
+        path = next(file for file in FILES if file.name.startswith("llama__"))
+        code, output, errors = self.shardlab("run", path, "--mesh", "tp=3", "--plan", "all",
+                                             "--place", "no.such=[_]")
+        self.assertEqual((code, output), (2, ""), errors)
+        self.assertEqual(errors.count("error:"), 1, errors)
+
     def test_data_without_a_name_is_called_as_its_call_calls_it(self):
         for name, line in (("gpt", r'h_0_drop_drawn = .*  # h\.0\.drop  \S*programs\.py:\d+'),
                            ("experts", r'target = \{ .*  # \S*programs\.py:\d+')):

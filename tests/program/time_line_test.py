@@ -110,6 +110,23 @@ class TimeLine(Program):
                         self.assertGreaterEqual(spent[name] + 1e-6, group["predicted_us"], name)
                         self.assertLess(spent[name], 1.05 * group["predicted_us"], name)
 
+    def test_a_call_takes_what_its_work_takes_at_the_rates(self):
+        text = "mesh = { x = 2 }\n[inputs]\na = \"f32[4, 6]\"\n[program]\ncode = \"b = a @ a.t()\""
+        # (4 x 6) (6 x 4): 2 * 4 * 4 * 6 operations on (24 + 24 + 16) * 4 bytes.
+        for rates, us in (("1e-6,1000,1", 192 + 1), ("1000,1e-6,0.5", 256 + 0.5)):
+            line, _ = self.time_line("--rates", rates, text=text)
+            product = [event for event in self.slices(line)[0]
+                       if event["name"].startswith("aten::mm(")]
+            self.assertEqual([round(event["dur"], 6) for event in product], [us])
+        path = str(ROOT / "scenarios/models/megatron_mlp.toml")
+        page = str(self.folder / "t.json")
+        for rates in ("1,2", "1,2,0", "1,2,x"):
+            code, output, errors = self.shardlab("run", "--perfetto", page, "--rates", rates, path)
+            self.assertEqual((code, output), (2, ""))
+            self.assertIn("not three numbers above 0", errors)
+        code, output, _ = self.shardlab("run", "--perfetto", page, "--summary", path)
+        self.assertIn("calls at 100 TFLOP/s, 2 TB/s, 1 us a call (assumed; --rates)", output)
+
     def test_ranks_leave_a_collective_together(self):
         line, _ = self.time_line(str(ROOT / "scenarios/models/megatron_mlp.toml"))
         ends = collections.defaultdict(list)

@@ -17,7 +17,7 @@ struct RefusalReason {
 };
 
 std::span<const RefusalReason> refusal_reasons();
-/// Null: an error that no row of the table names, which is a fault.
+/// Null for an error that no row of the table names, which is a fault.
 const RefusalReason* refusal_reason(const OpRow& row, const OpsCase& one, const Error& error);
 
 }  // namespace shardlab::test

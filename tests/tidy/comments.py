@@ -9,11 +9,10 @@ from source import CPP_SUFFIXES, TOKEN, Problem
 MOST = {"src": 0, "backends": 0, "sim": 0, "tests": 0}
 # After a file's name, too ("a.h - what ..."); where(x) is a call, /*where*/ a name.
 OPENER = re.compile(
-    r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who|(?:none|null|empty)(?=:))\b(?!\(|\*/)",
-    re.IGNORECASE,
+    r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who)\b(?!\(|\*/)", re.IGNORECASE
 )
 # A note at the end of a line of code may open so.
-BLOCK_OPENER = re.compile(r"//+\s*(Of|By|As)\b")
+BLOCK_OPENER = re.compile(r"//+\s*(Of|By|As|[Nn]one(?=:)|[Nn]ull(?=:)|[Ee]mpty(?=:))\b")
 SENTENCE = re.compile(r"\. (What|Where|That|Who)\b")
 
 

@@ -124,7 +124,7 @@ struct ProgramSetup {
   /// The program is a part of an op: the place of the rank stays that of the op's call.
   bool inside_op = false;
   /// One run represents a class of ranks: it is asked where its ranks may take different paths.
-  /// Null: the run represents one rank.
+  /// Null if the run represents one rank.
   RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
   /// The stack that nested calls may take.

@@ -1,4 +1,4 @@
-// stored_elements.h - what a test reads of a checkpoint.
+// stored_elements.h - the elements and faults of a checkpoint, for tests.
 #pragma once
 
 #include <string>

@@ -98,7 +98,9 @@ TEST_CASE("V-33 terms that another reduction puts together, and pieces along ano
   const std::string gather =
       "h = x.to_local() * 2\ny = funcol.all_gather_tensor(h, 0, "
       "mesh.get_group(\"tp\"))\nz = from_local(";
-  check_has(said(judged(kRows, gather + "y.view(4, 6), mesh=mesh)\n")), "z: cause.other-label: ");
+  const std::string joined = said(judged(kRows, gather + "y.view(4, 6), mesh=mesh)\n"));
+  check_has(joined, "z: cause.other-label: ");
+  check_has(joined, "pieces of dim 1 are put together along dim 0");
   CHECK(said(judged(kRows, gather + "torch.cat(y.chunk(world_size), dim=1), mesh=mesh)\n")) ==
         "right");
 }

@@ -26,7 +26,7 @@ ScenarioResult result_of_code(const std::string& code) {
 std::string order_of(const std::string& code) {
   const ScenarioResult result = result_of_code(code);
   REQUIRE_FALSE(result.run.error);
-  return order_text(result.run, line_visits(result.run.events));
+  return order_text(result.run, line_visits(result.run.events), kReportWidth);
 }
 
 }  // namespace
