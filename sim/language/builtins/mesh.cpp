@@ -134,6 +134,11 @@ Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
   return made_mesh(in, part_of(view, in.setup().rank), mesh_of(self).root);
 }
 
+Value run_root_mesh(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_get_root_mesh", {}, std::move(call));
+  return mesh_value(in, reported(self).root(), mesh_of(self).root);
+}
+
 // Lines through other ranks are meshes, too; this rank has no place in them.
 Value run_submeshes(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("_get_all_submeshes", {"mesh_dim_name"}, std::move(call));
@@ -207,6 +212,7 @@ BuiltinTable mesh_methods() {
       {"_flatten", run_flatten},
       {"_get_all_submeshes", run_submeshes},
       {"_get_or_create_default_group", run_default_group},
+      {"_get_root_mesh", run_root_mesh},
       {"_is_current_rank_part_of_mesh", run_is_part},
       {"_sym_get_coordinate", run_sym_coordinate},
       {"_unflatten", run_unflatten},

@@ -128,7 +128,7 @@ TEST_CASE(
   };
   // Lists, another view of the ranks, and a tensor: no constants of a graph.
   CHECK(unlisted(TracedKind::kDeviceMesh, mesh_methods()) ==
-        Lines{"_get_all_submeshes", "_unflatten", "get_all_groups", "mesh"});
+        Lines{"_get_all_submeshes", "_get_root_mesh", "_unflatten", "get_all_groups", "mesh"});
   CHECK(unlisted(TracedKind::kPlacement, placement_methods()) == Lines{});
   CHECK(unlisted(TracedKind::kProcessGroup, group_methods()) == Lines{});
 }
