@@ -20,11 +20,11 @@ class MpiBackend final : public Backend {
   void settle(std::int64_t) override { mpi::settle(run_); }
   void rank_ended(std::int64_t rank) override {
     static_cast<void>(rank);
-    if (!channel().failed()) channel().tell_ended();
+    if (!channel().failed()) channel().report_ended();
   }
   void rank_failed(std::int64_t rank, const Error& cause) override {
     if (channel().failed()) return;
-    channel().tell_failed(backends::verdict_on_failed({rank}, cause.summary()));
+    channel().report_failed(backends::verdict_on_failed({rank}, cause.summary()));
   }
   const Verdict* verdict() const override {
     if (!channel().failed()) return nullptr;

@@ -299,7 +299,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::in
 }
 
 void MpiCommunicator::abort(const Error& reason) {
-  run_.session.channel().tell_failed(
+  run_.session.channel().report_failed(
       backends::verdict_on_failed({group_.ranks[rank_]}, reason.summary()));
 }
 

@@ -46,6 +46,9 @@ Transfer::~Transfer() {
 }
 
 void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
+  awaited_.reserve(awaited_.size() + receives.size());
+  sent_.reserve(sent_.size() + sends.size());
+  sends_.reserve(sends_.size() + sends.size());
   for (const Piece& piece : receives) {
     Awaited& awaited = awaited_.emplace_back(Awaited{piece, tag, session_.take_first()});
     const Message message{awaited.first.get(), sizeof(FirstMessage), static_cast<int>(piece.peer),
@@ -78,13 +81,17 @@ void Transfer::start_rest(const Piece& piece, int tag, std::vector<Request>& req
 }
 
 bool Transfer::take_firsts() {
-  std::set<std::int64_t> behind;
+  // Asked again and again while the rank waits: no memory is made here.
+  const auto [behind, now] = session_.new_look();
+  bool all = true;
   for (Awaited& awaited : awaited_) {
-    if (!awaited.first || (!behind.empty() && behind.contains(awaited.piece.peer))) continue;
+    std::uint64_t& last = behind[static_cast<std::size_t>(awaited.piece.peer)];
+    if (!awaited.first || last == now) continue;
     int done = 0;
     session_.check(session_.api().test(&awaited.request, &done), "a collective");
     if (done == 0) {
-      behind.insert(awaited.piece.peer);
+      last = now;
+      all = false;
       continue;
     }
     const Piece& piece = awaited.piece;
@@ -94,8 +101,8 @@ bool Transfer::take_firsts() {
     session_.give_back(std::move(awaited.first));
     start_rest(piece, awaited.tag, rests_, false);
   }
-  if (behind.empty()) awaited_.clear();
-  return behind.empty();
+  if (all) awaited_.clear();
+  return all;
 }
 
 void Transfer::check(const Header& theirs, const Piece& piece) const {
@@ -186,12 +193,13 @@ bool Engine::advance() {
   for (auto place = operations_.begin(); place != operations_.end();) {
     Operation& operation = **place;
     const std::pair order(operation.tag, operation.way);
+    const bool alone = operations_.size() == 1;  // nothing is remembered for others
     while (true) {
       // Rests are received in the order of their operations.
       if (!operation.arrived && !behind.contains(order)) {
         operation.arrived = operation.transfer.done();
       }
-      if (!operation.arrived) behind.insert(order);
+      if (!operation.arrived && !alone) behind.insert(order);
       if (!operation.arrived || operation.begun == operation.steps.size()) break;
       if (operation.begun > 0 && held.contains(order)) break;
       if (operation.begun == 0) {
@@ -202,8 +210,8 @@ bool Engine::advance() {
       operation.arrived = false;
       moved = true;
     }
-    if (operation.begun == 0) waiting.insert(order);
-    if (operation.begun < operation.steps.size()) held.insert(order);
+    if (operation.begun == 0 && !alone) waiting.insert(order);
+    if (operation.begun < operation.steps.size() && !alone) held.insert(order);
     place = operation.over() ? operations_.erase(place) : std::next(place);
   }
   return moved;

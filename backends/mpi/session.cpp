@@ -49,14 +49,14 @@ std::int64_t number(const char* variable, std::int64_t otherwise) {
 void mark_own_presence(const Launcher& launcher) {
   const char* job = std::getenv(launcher.job);
   process::mark_presence(job != nullptr ? job : fmt::format("of process {}", getppid()),
-                         number(launcher.rank, 0));
+                         number(launcher.rank, 0), number(launcher.size, 0));
 }
 
 // Names those that have not come to MPI_Init; empty where another process of this host says so.
 std::string who_is_missing(const Launcher& launcher, std::chrono::milliseconds join) {
-  if (!process::first_present()) return "";
+  if (!process::must_speak()) return "";
   const std::int64_t size = number(launcher.size, 0), here = number(launcher.local_size, size);
-  const std::vector<std::int64_t> present = process::ranks_present(size);
+  const std::vector<std::int64_t> present = process::ranks_present();
   const auto came = static_cast<std::int64_t>(present.size());
   std::string who = "not all processes of the job have";
   if (came > 0 && came < size && here == size) {
@@ -131,6 +131,7 @@ Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
                                             .patience = join},
                                            std::move(listener));
   channel_->learn_places();
+  marks_.resize(static_cast<std::size_t>(size));
 }
 
 Session::~Session() {
@@ -139,7 +140,7 @@ Session::~Session() {
   channel_.reset();
   if (!whole) return;
   const process::LastResort last_resort(patience_, [this, speaks] {
-    if (!speaks) return std::string();
+    if (!speaks && process::somebody_spoke()) return std::string();
     return fmt::format("not all processes of the job have come to MPI_Finalize within {:g} s",
                        std::chrono::duration<double>(patience_).count());
   });

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ class Session {
   /// Memory for a first message, used again; its contents are any.
   FirstMessageRef take_first();
   void give_back(FirstMessageRef first) { spare_.push_back(std::move(first)); }
+  /// For each rank of the job a number, and one that none of them has.
+  std::pair<std::span<std::uint64_t>, std::uint64_t> new_look() { return {marks_, ++looks_}; }
   /// Fails with Runtime, naming the call, unless `code` is 0.
   void check(int code, const char* what) const;
 
@@ -45,6 +48,8 @@ class Session {
   std::unique_ptr<process::ControlChannel> channel_;
   std::chrono::milliseconds patience_;
   std::vector<FirstMessageRef> spare_;
+  std::vector<std::uint64_t> marks_;
+  std::uint64_t looks_ = 0;
 };
 
 }  // namespace shardlab::mpi

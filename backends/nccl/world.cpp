@@ -50,7 +50,8 @@ class Job {
   Job()
       : launch_(launch_of(environment)),
         api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))) {
-    process::mark_presence(fmt::format("{} {}", launch_.job, launch_.port), launch_.rank);
+    process::mark_presence(fmt::format("{} {}", launch_.job, launch_.port), launch_.rank,
+                           launch_.size);
     process::Membership membership;
     membership.rank = launch_.rank;
     membership.size = launch_.size;
@@ -87,14 +88,17 @@ class ChannelPeers final : public Peers {
   [[noreturn]] void end_process(const std::string& what) const override {
     const bool failed = channel_.failed();
     const std::string text = failed ? to_error(channel_.verdict()).text() : what;
-    if (channel_.speaks()) fmt::print(stderr, "error: {}\n", text);
+    if (channel_.speaks() || !process::somebody_spoke()) {
+      fmt::print(stderr, "error: {}\n", text);
+      process::tell_spoken();
+    }
     channel_.write_errors(text, failed ? channel_.verdict().culprits : channel_.gone());
     std::fflush(nullptr);
     _exit(kOnlyByOthers);
   }
   void tell(const Error& reason) const override {
     if (channel_.failed()) return;
-    channel_.tell_failed(backends::verdict_on_failed({channel_.rank()}, reason.summary()));
+    channel_.report_failed(backends::verdict_on_failed({channel_.rank()}, reason.summary()));
   }
 
  private:
@@ -140,7 +144,7 @@ class World final : public Backend {
   // Before NCCL's communicators end, which waits for the other ranks.
   void settle(std::int64_t) override {
     turns_->settle();
-    if (!channel_.failed()) channel_.tell_ended();
+    if (!channel_.failed()) channel_.report_ended();
     // A rank that has ended normally does not fail because of later failures of others.
     if (!session_->in_flight().idle()) session_->drain("the last collectives");
   }

@@ -133,8 +133,7 @@ struct ControlChannel::Impl {
   void start_run() {
     const std::lock_guard lock(state_.mutex);
     if (rank() == 0) hub_.begin_run();
-    const std::vector<std::int64_t> gone = state_.gone_ranks();
-    if (!gone.empty()) refuse_without(gone.front());
+    if (const auto lost = state_.first_lost()) refuse_without(*lost);
     ++state_.run;
     state_.active = true;
     own_verdict_.reset();
@@ -145,12 +144,10 @@ struct ControlChannel::Impl {
   // The own rank may be among them: the others missed it in the run before, and it hears that now.
   void refuse_without_others() {
     const std::lock_guard lock(state_.mutex);
-    const std::vector<std::int64_t> gone = state_.gone_ranks();
-    if (gone.empty()) return;
-    state_.active = false;
-    // Ranks that have said why they left may have left because of another.
-    const std::vector<std::int64_t> silent = state_.silent_ranks();
-    refuse_without(silent.empty() ? gone.front() : silent.front());
+    if (const auto lost = state_.first_lost()) {
+      state_.active = false;
+      refuse_without(*lost);
+    }
   }
 
   [[noreturn]] void refuse_without(std::int64_t rank) {
@@ -169,7 +166,7 @@ struct ControlChannel::Impl {
         break;
       }
       lock.unlock();
-      tell_hub(Message::kLongWait, long_wait(waited, true));
+      send_to_hub(Message::kLongWait, long_wait(waited, true));
       lock.lock();
     }
     lock.unlock();
@@ -237,7 +234,7 @@ struct ControlChannel::Impl {
     const std::int64_t line = rank() == 0 ? to - 1 : 0;
     lines_.send(static_cast<std::size_t>(line), static_cast<std::uint32_t>(message), payload);
   }
-  void tell_hub(Message message, const std::string& payload) {
+  void send_to_hub(Message message, const std::string& payload) {
     if (rank() != 0) return send(0, message, payload);
     {
       const std::lock_guard lock(state_.mutex);
@@ -384,7 +381,7 @@ bool ControlChannel::speaks() const {
 
 void ControlChannel::write_errors(std::string_view text,
                                   std::span<const std::int64_t> culprits) const {
-  impl_->places_.write_errors(rank(), speaks(), text, culprits);
+  impl_->places_.write_errors(rank(), text, culprits);
 }
 
 std::vector<std::string> ControlChannel::exchange(std::string_view mine) {
@@ -412,12 +409,12 @@ void ControlChannel::begin_run(std::string_view about) {
   }
 }
 
-void ControlChannel::tell_failed(const Verdict& verdict) {
+void ControlChannel::report_failed(const Verdict& verdict) {
   {
     const std::lock_guard lock(impl_->state_.mutex);
     if (!impl_->own_verdict_) impl_->own_verdict_ = verdict;
   }
-  impl_->tell_hub(Message::kFailed, verdict_payload(impl_->state_.run, verdict));
+  impl_->send_to_hub(Message::kFailed, verdict_payload(impl_->state_.run, verdict));
   impl_->announce();
 }
 
@@ -445,14 +442,14 @@ void ControlChannel::enter(const Entrance& entrance, const backends::Call& call,
   writer.put(impl_->state_.run);
   put(writer, entrance);
   EnteredCall::put(writer, call);
-  impl_->tell_hub(Message::kEntered, writer.take());
+  impl_->send_to_hub(Message::kEntered, writer.take());
 }
 
 void ControlChannel::wait_for(CallPlace place) {
   Writer writer;
   writer.put(impl_->state_.run);
   writer.put(place);
-  impl_->tell_hub(Message::kWaits, writer.take());
+  impl_->send_to_hub(Message::kWaits, writer.take());
 }
 
 std::string ControlChannel::last_call() const { return impl_->board_.last_call(); }
@@ -468,7 +465,7 @@ void ControlChannel::wait_on(std::chrono::milliseconds waited, std::chrono::mill
     return;
   }
   if (impl_->reported_of_wait_.exchange(true) && !lost_patience) return;
-  impl_->tell_hub(Message::kLongWait, impl_->long_wait(waited, lost_patience));
+  impl_->send_to_hub(Message::kLongWait, impl_->long_wait(waited, lost_patience));
   if (lost_patience) impl_->await_verdict(waited);
 }
 
@@ -496,7 +493,7 @@ std::optional<CallPlace> ControlChannel::next_met() {
   return place;
 }
 
-void ControlChannel::tell_ended() {
+void ControlChannel::report_ended() {
   impl_->board_.now(Doing::kEnded, kEndOfRun);
   Writer writer;
   writer.put(impl_->state_.run);
@@ -506,12 +503,12 @@ void ControlChannel::tell_ended() {
     writer.put(group);
     writer.put(count);
   }
-  impl_->tell_hub(Message::kEnded, writer.take());
+  impl_->send_to_hub(Message::kEnded, writer.take());
 }
 
 bool ControlChannel::leave(std::string_view reason) {
   JobState& state = impl_->state_;
-  impl_->tell_hub(Message::kLeaves, std::string(reason));
+  impl_->send_to_hub(Message::kLeaves, std::string(reason));
   std::unique_lock lock(state.mutex);
   impl_->await(lock, [&] { return state.all_leave || state.gone(0); });
   // Then nobody passes on that others have left, and launchers end them when this process ends.

@@ -11,7 +11,7 @@
 // background threads answer while the program computes, loops or sleeps. Once a run has failed, its
 // end waits two seconds for those that still compute, and takes them for gone, too.
 //
-// Threads: one calls everything but failed() and tell_failed(), which any may call.
+// Threads: one calls everything but failed() and report_failed(), which any may call.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,7 @@ class ControlChannel {
   ///   fails  Runtime naming the ranks that are gone; Value where a rank runs something else
   void begin_run(std::string_view about = "");
   /// This process's rank failed. The first failure to reach rank 0 applies to all.
-  void tell_failed(const Verdict& verdict);
+  void report_failed(const Verdict& verdict);
   /// Whether some rank failed, or its process ended, during this run.
   bool failed() const;
   /// Once failed(): the reason. Equal on all processes that are left after end_run.
@@ -121,7 +121,7 @@ class ControlChannel {
   /// The next call of which that holds, once each, in an order that all ranks share.
   std::optional<CallPlace> next_met();
   /// This rank calls nothing more in this run.
-  void tell_ended();
+  void report_ended();
   /// This process judges the results of the ranks, which takes as long as it takes: others wait for
   /// its part of the next exchange.
   void reports();

@@ -304,6 +304,8 @@ void Hub::conclude_round(const Question& question, Round& round) {
   if (missing.empty()) return;
   const Verdict verdict = question.inquiry.verdict();
   decide(question.run, verdict);
+  // Whoever hears that rank 0 is gone hears nothing more.
+  std::ranges::reverse(missing);
   for (const std::int64_t rank : missing) {
     lose(rank, silent.contains(rank) ? kNoAnswer : verdict.cause);
   }
@@ -325,7 +327,9 @@ void Hub::watch_round(const Round& round, Clock::time_point time) {
   const Clock::duration waited = time - round.since;
   if (contribution.ends_run && state_.verdicts.contains(contribution.run)) {
     if (waited < kEndTakes) return;
-    for (const std::int64_t rank : missing_from(round)) {
+    std::vector<std::int64_t> late = missing_from(round);
+    std::ranges::reverse(late);  // rank 0 last, as above
+    for (const std::int64_t rank : late) {
       lose(rank, "it did not end when the run had failed");
     }
   } else if (waited >= longest_wait_) {

@@ -38,6 +38,13 @@ std::vector<std::int64_t> JobState::silent_ranks() const {
   return ranks;
 }
 
+std::optional<std::int64_t> JobState::first_lost() const {
+  for (const std::int64_t other : lost) {
+    if (said[static_cast<std::size_t>(other)] == Spoke::kNo) return other;
+  }
+  return lost.empty() ? std::nullopt : std::optional(lost.front());
+}
+
 void JobState::lose(std::int64_t other, std::string reason, Spoke has_said,
                     const Verdict& verdict) {
   if (active) {
@@ -45,6 +52,7 @@ void JobState::lose(std::int64_t other, std::string reason, Spoke has_said,
     failed = true;
   }
   said[static_cast<std::size_t>(other)] = has_said;
+  lost.push_back(other);
   why_gone[static_cast<std::size_t>(other)] = reason.empty() ? kItEnded : std::move(reason);
   changed.notify_all();
 }

@@ -75,6 +75,8 @@ struct JobState {
   std::vector<std::int64_t> gone_ranks() const;
   /// Those that have not said why.
   std::vector<std::int64_t> silent_ranks() const;
+  /// The first that was lost, of those that have not said why; they may have left because of it.
+  std::optional<std::int64_t> first_lost() const;
   /// From now on that rank is; the run fails with `verdict`, if there is one and it has none.
   void lose(std::int64_t other, std::string reason, Spoke said, const Verdict& verdict);
   /// The run fails, unless it is another one.
@@ -87,6 +89,7 @@ struct JobState {
   std::condition_variable changed;
   std::vector<std::optional<std::string>> why_gone;           ///< by rank; none: it is not
   std::vector<Spoke> said;                                    ///< by rank, of those that are
+  std::vector<std::int64_t> lost;                             ///< in the order of the news
   bool all_leave = false;                                     ///< no process takes part any more
   std::map<std::uint64_t, std::vector<std::string>> results;  ///< of exchanges, by sequence
   std::map<std::uint64_t, Verdict> verdicts;                  ///< by run

@@ -28,10 +28,12 @@ void LastResort::watch(std::chrono::milliseconds most, const std::function<std::
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, most, [this] { return over_; })) return;
   const std::string text = reason();
-  if (!text.empty()) fmt::print(stderr, "error: {}\n", text);
+  if (!text.empty()) {
+    fmt::print(stderr, "error: {}\n", text);
+    tell_spoken();
+  }
   write_own_error(text);
   std::fflush(nullptr);
-  if (!text.empty()) stay_present();
   _exit(2);
 }
 

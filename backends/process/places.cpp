@@ -80,7 +80,7 @@ bool Places::first_of_host(std::int64_t rank, std::span<const std::int64_t> gone
   return false;
 }
 
-void Places::write_errors(std::int64_t rank, bool speaks, std::string_view text,
+void Places::write_errors(std::int64_t rank, std::string_view text,
                           std::span<const std::int64_t> culprits) const {
   const auto of_host = [&](std::int64_t other) {
     return !hosts_.empty() &&
@@ -88,7 +88,7 @@ void Places::write_errors(std::int64_t rank, bool speaks, std::string_view text,
   };
   const bool culprit = culprits.empty() || std::ranges::find(culprits, rank) != culprits.end();
   for (const std::int64_t other : culprits) {
-    if (!speaks || other == rank || !of_host(other)) continue;
+    if (other == rank || !of_host(other)) continue;
     write_error(error_files_[static_cast<std::size_t>(other)], text, {}, Existing::kKeep);
   }
   write_error(own_error_file(), text, std::chrono::seconds(culprit ? 0 : 1), Existing::kReplace);

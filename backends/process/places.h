@@ -24,9 +24,9 @@ class Places {
   /// Whether no rank of this one's host is before it, of those that are left. `gone`: ascending.
   bool first_of_host(std::int64_t rank, std::span<const std::int64_t> gone) const;
   /// Writes the reason of a failure for torchrun (TORCHELASTIC_ERROR_FILE), which takes the
-  /// earliest for the root cause: for this rank, and, if it `speaks`, for culprits of its host that
-  /// have not done so themselves. Ranks that are no culprits are a second later.
-  void write_errors(std::int64_t rank, bool speaks, std::string_view text,
+  /// earliest for the root cause: for this rank, and for culprits of its host of which nobody has
+  /// done so. Ranks that are no culprits are a second later.
+  void write_errors(std::int64_t rank, std::string_view text,
                     std::span<const std::int64_t> culprits) const;
 
  private:

@@ -3,14 +3,16 @@
 #include "backends/process/presence.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <mutex>
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,11 +22,18 @@ namespace shardlab::process {
 
 namespace {
 
+// One that has spoken tells the others by a message to their sockets, which waits there for those
+// that look later.
+constexpr std::chrono::milliseconds kSpeakingTakes{1'000};
+// One after another loses its patience, so that they do not speak together.
+constexpr std::chrono::milliseconds kTurnTakes{200};
+
 struct Mark {
   std::mutex mutex;
   std::string job;
-  std::int64_t rank = -1, first = 0;
+  std::int64_t rank = -1, size = 0, first = 0;
   Descriptor socket;
+  bool spoke = false;
 };
 Mark& own_mark() {
   static Mark mark;
@@ -57,22 +66,49 @@ std::vector<std::int64_t> present(std::int64_t begin, std::int64_t end) {
   return ranks;
 }
 
-}  // namespace
-
-void mark_presence(const std::string& job, std::int64_t rank) {
-  Mark& mark = own_mark();
-  const std::lock_guard lock(mark.mutex);
-  mark.job = job;
-  mark.rank = rank;
-  mark.socket = named(job, rank, ::bind);
+// Whether another one has spoken.
+bool heard(std::chrono::milliseconds most) {
+  pollfd entry{own_mark().socket.get(), POLLIN, 0};
+  return poll(&entry, 1, static_cast<int>(most.count())) == 1;
 }
 
-std::vector<std::int64_t> ranks_present(std::int64_t size) { return present(0, size); }
+}  // namespace
 
-bool first_present() { return present(own_mark().first, own_mark().rank).empty(); }
+void mark_presence(const std::string& job, std::int64_t rank, std::int64_t size) {
+  Mark& mark = own_mark();
+  const std::lock_guard lock(mark.mutex);
+  const char* host = std::getenv("SHARDLAB_HOST");
+  mark.job = host == nullptr ? job : fmt::format("{} {}", host, job);
+  mark.rank = rank;
+  mark.size = size;
+  mark.socket = named(mark.job, rank, ::bind);
+}
 
-void stay_present() {
-  if (own_mark().socket) std::this_thread::sleep_for(std::chrono::seconds(1));
+std::vector<std::int64_t> ranks_present() { return present(0, own_mark().size); }
+
+void tell_spoken() {
+  Mark& mark = own_mark();
+  const std::lock_guard lock(mark.mutex);
+  if (std::exchange(mark.spoke, true)) return;
+  const auto send = [](int socket, const sockaddr* to, socklen_t length) {
+    const char word = 0;
+    return sendto(socket, &word, sizeof word, MSG_DONTWAIT, to, length) < 0 ? -1 : 0;
+  };
+  for (std::int64_t rank = 0; mark.socket && rank < mark.size; ++rank) {
+    if (rank != mark.rank) named(mark.job, rank, send);
+  }
+}
+
+bool somebody_spoke() {
+  const Mark& mark = own_mark();
+  if (mark.spoke || !mark.socket) return true;
+  const std::size_t before = present(0, mark.rank).size();
+  return heard(kSpeakingTakes + static_cast<std::int64_t>(before) * kTurnTakes);
+}
+
+bool must_speak() {
+  const bool first = present(own_mark().first, own_mark().rank).empty();
+  return first ? !heard(std::chrono::milliseconds(0)) : !somebody_spoke();
 }
 
 void rank_zero_is_silent() { own_mark().first = 1; }

@@ -4,9 +4,12 @@
 #include <cstdio>
 
 #include "backends/process/control_channel.h"
+#include "backends/process/presence.h"
 #include "base/error.h"
+#include "base/fix.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/run/process_records.h"
+#include "sim/world/backends.h"
 #include "sim/world/last_words.h"
 
 namespace shardlab {
@@ -31,26 +34,44 @@ void say_elsewhere(const std::string& text, const std::optional<Verdict>& verdic
   if (channel == nullptr) return;
   if (!same_host(*channel, channel->rank(), reporter_of(*channel, 0)) && channel->speaks()) {
     print({.out = {}, .err = text});
+    process::tell_spoken();
   }
   channel->write_errors(text, verdict ? verdict->culprits : channel->gone());
 }
 
 int code_of(const ScenarioResult& result, const RunArguments& arguments) {
-  if (result.met()) return kFine;
+  return result.met() ? kFine : code_of_failure(result.run, arguments);
+}
+
+int code_of_failure(const Run& run, const RunArguments& arguments) {
   process::ControlChannel* channel = channel_of(arguments);
   if (channel == nullptr) return kFailed;
-  const Run& run = result.run;
+  if (!run.reported_elsewhere) process::tell_spoken();
   say_elsewhere(run.error ? "error: " + run.error->text() + "\n"
                           : fmt::format("error: what is expected is not met: rank {} reports it\n",
                                         run.reporting_rank),
                 run.verdict, arguments);
-  if (!only_by_others(channel, run.verdict)) return kFailed;
-  const std::vector<std::int64_t> gone = channel->gone();
-  const bool lost = run.verdict->kind == VerdictKind::kTimeout ||
-                    std::ranges::any_of(run.verdict->culprits, [&](std::int64_t rank) {
-                      return std::ranges::binary_search(gone, rank);
-                    });
-  return lost ? kOnlyByOthers : kFailed;
+  const bool by_others =
+      !run.lost.empty() && std::ranges::find(run.lost, channel->rank()) == run.lost.end();
+  return by_others ? kOnlyByOthers : kFailed;
+}
+
+int in_one_process(const RunArguments& arguments, std::string_view name,
+                   const std::function<int()>& command) {
+  const bool processes =
+      !arguments.backend.empty() && find_backend(arguments.backend).processes != nullptr;
+  if (!processes) return command();
+  const auto refuse = [&]() -> int {
+    if (name.empty()) return command();
+    fail(ErrorKind::kUnsupported,
+         Fix{fmt::format("{} without --backend {}: ranks of one process give the same values", name,
+                         arguments.backend)},
+         "{} runs a program many times in one process, and backend {} has one for each rank", name,
+         arguments.backend);
+  };
+  // A launcher would not help, so that its absence is not the reason.
+  if (refusal_of([&] { channel_of(arguments); })) return refuse();
+  return in_job(arguments, refuse);
 }
 
 // An error that this process alone has reaches the others as a failure of its rank.
@@ -62,7 +83,11 @@ int in_job(const RunArguments& arguments, const std::function<int()>& command) {
     code = command();
   });
   if (!refusal) {
-    if (code != kFine && channel != nullptr) channel->leave();
+    if (code == kFine || channel == nullptr) return code;
+    channel->leave();
+    see_that_somebody_spoke(channel->failed() ? to_error(channel->verdict()).text()
+                                              : "what is expected is not met, and the rank that "
+                                                "reports it was lost before it did");
     return code;
   }
   std::string text = refusal->text.substr(refusal->text.find(' ') + 1);

@@ -4,6 +4,7 @@
 #include "sim/run/process_records.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <new>
 #include <optional>
@@ -276,6 +277,15 @@ std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank) {
     if (!is_gone(first)) return first;
   }
   return channel.rank() == 0 ? channel.size() - 1 : 0;  // not this one, whom the others have lost
+}
+
+std::vector<std::int64_t> lost_ranks(const process::ControlChannel& channel,
+                                     const Verdict& verdict) {
+  if (verdict.kind == VerdictKind::kTimeout) return verdict.culprits;
+  if (verdict.kind != VerdictKind::kRankFailed) return {};
+  std::vector<std::int64_t> lost;
+  std::ranges::set_intersection(verdict.culprits, channel.gone(), std::back_inserter(lost));
+  return lost;
 }
 
 namespace {

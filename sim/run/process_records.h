@@ -16,6 +16,10 @@ namespace shardlab {
 
 /// The rank whose process verifies and prints: `rank`, or the first that is left.
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
+/// The culprits that a run has lost: their processes are gone, or silent. Such a run says nothing
+/// about its program.
+std::vector<std::int64_t> lost_ranks(const process::ControlChannel& channel,
+                                     const Verdict& verdict);
 
 /// Records by rank; each process has filled in its own. Physical memory is that of the own process.
 struct RankRecords {

@@ -10,9 +10,14 @@
 
 namespace shardlab {
 
-bool speaks_for_host(const process::ControlChannel* channel) {
-  return channel != nullptr ? channel->speaks() : process::first_present();
+namespace {
+
+void speak(const std::string& text) {
+  std::fputs(("error: " + text + "\n").c_str(), stderr);
+  process::tell_spoken();
 }
+
+}  // namespace
 
 bool only_by_others(const process::ControlChannel* channel, const std::optional<Verdict>& verdict) {
   if (channel == nullptr || !verdict) return false;
@@ -21,17 +26,17 @@ bool only_by_others(const process::ControlChannel* channel, const std::optional<
   return of_one && std::ranges::find(verdict->culprits, channel->rank()) == verdict->culprits.end();
 }
 
+void see_that_somebody_spoke(const std::string& text) {
+  if (!process::somebody_spoke()) speak(text);
+}
+
 void say_last_words(process::ControlChannel* channel, const std::string& text,
                     const std::optional<Verdict>& verdict, std::string_view reason) {
-  const bool speaks = speaks_for_host(channel);
-  if (speaks) std::fputs(("error: " + text + "\n").c_str(), stderr);
-  if (channel == nullptr) {
-    process::write_own_error(text);
-    if (speaks) process::stay_present();
-    return;
-  }
+  if (channel != nullptr ? channel->speaks() : process::must_speak()) speak(text);
+  if (channel == nullptr) return process::write_own_error(text);
   channel->write_errors(text, verdict ? verdict->culprits : channel->gone());
   channel->leave(reason);
+  see_that_somebody_spoke(text);
 }
 
 }  // namespace shardlab

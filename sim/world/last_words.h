@@ -15,12 +15,14 @@ namespace process {
 class ControlChannel;
 }
 
-/// Whether this process is to say why to people: alone, or the first that is left of its host.
-/// `channel`: null if ranks share a process, or if the job has not been joined.
-bool speaks_for_host(const process::ControlChannel* channel);
-/// Whether the rank of this process ends only because of others.
+/// Whether the rank of this process ends only because of others. `channel`: null if ranks share a
+/// process, or if the job has not been joined.
 bool only_by_others(const process::ControlChannel* channel, const std::optional<Verdict>& verdict);
-/// Prints `text` to stderr, if this process speaks, and writes it for the launcher. Returns when
+/// Prints `text` to stderr if no process of this host has spoken. At the very end: who was to speak
+/// may be lost.
+void see_that_somebody_spoke(const std::string& text);
+/// Prints `text` to stderr, if this process is the first that is left of its host, or nobody else
+/// does, and writes it for the launcher. Returns when
 /// others have done so, too: a launcher ends them once this process has failed. `reason`: as of
 /// ControlChannel::leave.
 void say_last_words(process::ControlChannel* channel, const std::string& text,

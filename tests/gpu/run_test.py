@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""tests/gpu/run on a machine without GPUs: exit code 77, and no record."""
+"""tests/gpu/run on a machine without GPUs: exit code 77, and no record. Its dry run has ranks that
+share a GPU where NCCL lets them.
+
+usage: run_test.py RUN [NCCL_DOUBLE BUILD SCENARIO]     SCENARIO has 4 ranks
+"""
 
 import os
 import pathlib
@@ -8,8 +12,31 @@ import sys
 import tempfile
 
 
+def dry_run_shares_a_gpu(run, double, build, scenario):
+    stages = {}
+    for version in ("22809", "23003"):
+        done = subprocess.run(
+            [run, "--gpus", "1", "--build", build, "--dry-run", "--scenarios", scenario],
+            env=os.environ | {"SHARDLAB_NCCL_LIBRARY": double,
+                              "SHARDLAB_NCCL_DOUBLE_VERSION": version},
+            capture_output=True, encoding="utf-8", timeout=60, check=False)
+        stages[version] = [line[3:] for line in done.stdout.splitlines()
+                           if line.startswith("## ") and "one GPU" in line]
+    expected = [f"{what}, {ranks} ranks on one GPU" for ranks in (2, 4) for what in (
+        "Conformance", "Conformance with calls compared", "Failures",
+        "A rank is stopped or killed")]
+    if (stages["22809"] == ["Several ranks on one GPU"] and
+            stages["23003"][:-1] == expected and
+            stages["23003"][-1].endswith("on one GPU that ranks share")):
+        return True
+    print(stages)
+    return False
+
+
 def main():
     run = pathlib.Path(sys.argv[1])
+    if len(sys.argv) > 2 and not dry_run_shares_a_gpu(run, *sys.argv[2:]):
+        return 1
     record = run.parent / "last_run.md"
     before = record.read_text(encoding="utf-8") if record.exists() else None
     with tempfile.TemporaryDirectory() as empty:

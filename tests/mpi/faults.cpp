@@ -1,11 +1,12 @@
 // Faults at the places where a process of a job meets the others, linked in front of the library's
-// own functions (--wrap): SHARDLAB_FAULT="RANK STAGE HOW". STAGE: join, begin, start (of NCCL),
-// run, end, gather, sent, judge, share, leave; HOW: kill, stop, exit, memory. Driven by
-// faults_test.py.
+// own functions (--wrap): SHARDLAB_FAULT="RANK STAGE HOW, RANK STAGE HOW". STAGE: join, begin,
+// start (of NCCL), run, end, gather, sent, judge, share, tell, leave; HOW: kill, stop, exit,
+// memory. Driven by faults_test.py.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,13 +31,15 @@ struct Fault {
   std::string rank, stage, how;
 };
 
-Fault wanted() {
-  Fault fault;
+std::vector<Fault> wanted() {
   const char* text = std::getenv("SHARDLAB_FAULT");
-  if (text == nullptr) return fault;
-  char rank[16] = "", stage[16] = "", how[16] = "";
-  std::sscanf(text, "%15s %15s %15s", rank, stage, how);
-  return {rank, stage, how};
+  std::istringstream words(text == nullptr ? "" : text);
+  std::vector<Fault> faults;
+  for (std::string one; std::getline(words, one, ',');) {
+    Fault& fault = faults.emplace_back();
+    std::istringstream(one) >> fault.rank >> fault.stage >> fault.how;
+  }
+  return faults;
 }
 
 std::string own_rank() {
@@ -58,8 +62,11 @@ void starve() {
 }
 
 void at(const char* stage) {
-  static const Fault fault = wanted();
-  if (fault.stage != stage || fault.rank != own_rank()) return;
+  static const std::vector<Fault> faults = wanted();
+  const auto due = std::ranges::find_if(
+      faults, [&](const Fault& fault) { return fault.stage == stage && fault.rank == own_rank(); });
+  if (due == faults.end()) return;
+  const Fault& fault = *due;
   std::fprintf(stderr, "fault: rank %s %s at %s\n", fault.rank.c_str(), fault.how.c_str(), stage);
   if (fault.how == "kill") kill(getpid(), SIGKILL);
   if (fault.how == "stop") kill(getpid(), SIGSTOP);
@@ -71,6 +78,7 @@ void at(const char* stage) {
 
 // clang-format off
 #define SHARDLAB_CHANNEL "_ZN8shardlab7process14ControlChannel"
+#define SHARDLAB_SPEAKS "_ZNK8shardlab7process14ControlChannel6speaksEv"
 std::unique_ptr<ControlChannel> real_open(const process::Membership&,
                                           std::optional<process::Listener>)
     asm("__real_" SHARDLAB_CHANNEL "4openERKNS0_10MembershipESt8optionalINS0_8ListenerEE");
@@ -98,6 +106,8 @@ std::vector<std::string> gather(ControlChannel*, std::string_view, std::int64_t)
     asm("__wrap_" SHARDLAB_CHANNEL "6gatherB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEEl");
 void real_reports(ControlChannel*) asm("__real_" SHARDLAB_CHANNEL "7reportsEv");
 void reports(ControlChannel*) asm("__wrap_" SHARDLAB_CHANNEL "7reportsEv");
+bool real_speaks(const ControlChannel*) asm("__real_" SHARDLAB_SPEAKS);
+bool speaks(const ControlChannel*) asm("__wrap_" SHARDLAB_SPEAKS);
 bool real_leave(ControlChannel*, std::string_view)
     asm("__real_" SHARDLAB_CHANNEL "5leaveESt17basic_string_viewIcSt11char_traitsIcEE");
 bool leave(ControlChannel*, std::string_view)
@@ -159,6 +169,11 @@ std::vector<std::string> exchange(ControlChannel* channel, std::string_view mine
   auto all = real_exchange(channel, mine);
   if (shares) at("share");
   return all;
+}
+
+bool speaks(const ControlChannel* channel) {
+  at("tell");
+  return real_speaks(channel);
 }
 
 bool leave(ControlChannel* channel, std::string_view reason) {

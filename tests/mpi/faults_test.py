@@ -62,9 +62,11 @@ class Job:
     rank: int
     stage: str
     fault: str
+    then: str = ""  # of rank 0, which would speak
 
     def __str__(self):
-        return f"{self.launcher} {self.program} rank {self.rank} {self.stage} {self.fault}"
+        words = f"{self.launcher} {self.program} rank {self.rank} {self.stage} {self.fault}"
+        return f"{words}, rank 0 {self.then}" if self.then else words
 
 
 @dataclasses.dataclass
@@ -99,6 +101,10 @@ def all_jobs():
                 for fault in ("kill", "stop", "exit"):
                     jobs.append(Job(launcher, "main", rank, stage, fault))
             jobs += [Job(launcher, "main", rank, "body", fault) for fault in BODIES]
+        # Who is to speak of the first fault is lost before that.
+        for fault in ("kill", "stop"):
+            jobs.append(Job(launcher, "run", 2, "run", fault, f"gather {fault}"))
+            jobs.append(Job(launcher, "main", 2, "run", fault, f"tell {fault}"))
     jobs += [Job("mpi", "main", rank, "after", "sleep") for rank in range(RANKS)]
     return jobs
 
@@ -196,12 +202,19 @@ def run_torchrun(torchrun, job, environment, folder, outcome):
     outcome.root = int(found[1]) if found else None
 
 
+def stays(job, rank):
+    """Whether the fault leaves the rank's process behind."""
+    hit = rank == job.rank or (job.then and rank == 0)
+    return hit and job.fault in ("stop", "sleep")
+
+
 def run_job(job):
     token = f"SHARDLAB_TEST_JOB={uuid.uuid4()}"
     environment = ENVIRONMENT | {
         "SHARDLAB_PATIENCE": str(PATIENCE), "SHARDLAB_JOIN_SECONDS": str(JOIN),
         "SHARDLAB_NCCL_LIBRARY": DOUBLE, "SHARDLAB_NCCL_DOUBLE_DEADLINE_MS": "50000",
-        "SHARDLAB_FAULT": f"{job.rank} {job.stage} {job.fault}",
+        "SHARDLAB_FAULT": f"{job.rank} {job.stage} {job.fault}" +
+                          (f", 0 {job.then}" if job.then else ""),
         "TSAN_OPTIONS": "exitcode=66"}
     environment.update([token.split("=")])
     outcome = Outcome()
@@ -232,7 +245,7 @@ def run_job(job):
                 end_as_agent(processes, files, outcome, begin + HANGS)
             else:
                 for rank, process in processes.items():
-                    if rank == job.rank and job.fault in ("stop", "sleep"):
+                    if stays(job, rank):
                         continue
                     try:
                         outcome.codes[rank] = process.process.wait(
@@ -243,8 +256,7 @@ def run_job(job):
         outcome.seconds = time.monotonic() - begin
         time.sleep(0.2)
         for number, rank, _ in processes_with(token):
-            itself = job.launcher == "nccl" and rank == job.rank
-            if not itself or job.fault not in ("stop", "sleep"):
+            if job.launcher != "nccl" or not stays(job, rank):
                 outcome.left.append((number, rank))
             try:
                 os.kill(number, signal.SIGKILL)
@@ -277,16 +289,14 @@ def expected_codes(job):
 
 
 def told(job, text):
-    """Whether the rank is named as the cause."""
-    named = [rf"rank {job.rank} failed", rf"for rank {job.rank}\b",
-             rf"rank {job.rank}, which judges",
-             rf"rank {job.rank} was lost", rf"rank {job.rank} has not come",
-             rf"rank {job.rank} did not come", rf"of rank {job.rank} is gone",
-             rf"rank {job.rank} has not ended", rf"rank {job.rank} \(PID \d+\) .*signal",
-             rf"rank {job.rank} with PID", rf"Process name: \[\[\d+,1\],{job.rank}\]",
-             rf"rank {job.rank} \(.*\) (left before|does not answer)",
-             rf"did not reach rank {job.rank}\b",
-             rf"rank {job.rank} has no memory"]
+    """Whether a rank that is lost is named as the cause."""
+    lost = rf"rank {'[' + str(job.rank) + '0]' if job.then else job.rank}"
+    named = [rf"{lost} failed", rf"for {lost}\b", rf"{lost}, which judges", rf"{lost} was lost",
+             rf"{lost} has not come", rf"{lost} did not come", rf"of {lost} is gone",
+             rf"{lost} has not ended", rf"{lost} \(PID \d+\) .*signal", rf"{lost} with PID",
+             rf"Process name: \[\[\d+,1\],{job.rank}\]",
+             rf"{lost} \(.*\) (left before|does not answer)", rf"did not reach {lost}\b",
+             rf"{lost} has no memory"]
     # In a body that throws the rank's own error is everybody's.
     if job.stage == "body" and job.fault == "throw":
         named.append("the data loader failed")
@@ -315,7 +325,7 @@ def complaints(job, outcome):
         wrong.append(f"{outcome.seconds:.1f} s")
     fine = is_fine(job) or (job.stage == "sent" and "verified" in text)
     survivors = {rank: code for rank, code in outcome.codes.items()
-                 if rank not in (job.rank, "launcher")}
+                 if rank not in (job.rank, "launcher", 0 if job.then else None)}
     if job.fault == "memory":
         # It may have had enough.
         enough = "verified" in text and all(code == 0 for code in survivors.values())
@@ -335,7 +345,8 @@ def complaints(job, outcome):
         if not fine and code == 0:
             wrong.append("exit code 0")
     # It ends the others at once, and says who it was.
-    by_torchrun = job.launcher == "torchrun" and outcome.root == job.rank
+    culprits = {job.rank, 0} if job.then else {job.rank}
+    by_torchrun = job.launcher == "torchrun" and outcome.root in culprits
     if not fine and not by_torchrun and not told(job, text):
         wrong.append("nobody says who")
     if job.stage == "after" and not told(job, text):
@@ -344,16 +355,18 @@ def complaints(job, outcome):
                and not told(job, line)]
     if not fine and stories:
         wrong.append(f"another story: {stories}")
-    if job.launcher == "torchrun" and not fine and outcome.root != job.rank:
+    if job.launcher == "torchrun" and not fine and not by_torchrun:
         if job.stage != "join":  # one that has not joined has no place
             wrong.append(f"torchrun's root cause is rank {outcome.root}")
     return wrong
 
 
 def sampled(jobs, count):
-    """So many, of all launchers, stages, ranks and faults."""
-    step = len(jobs) / count
-    return [jobs[int(i * step)] for i in range(count)]
+    """So many, of all launchers, stages, ranks and faults; two faults at once in each sample."""
+    twice = [job for job in jobs if job.then and (job.launcher, job.program) == ("nccl", "main")]
+    once = [job for job in jobs if job not in twice]
+    step = len(once) / (count - len(twice))
+    return [once[int(i * step)] for i in range(count - len(twice))] + twice
 
 
 def main():

@@ -1,5 +1,6 @@
 // A program in C++ whose processes fail at places that faults.cpp chooses, or in its body, where
 // SHARDLAB_FAULT names the stage "body" and how: throw, throw-int, segfault, sleep.
+// SHARDLAB_ROUNDS: its number of collectives.
 #include <shardlab/shardlab.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ void at_body(std::int64_t rank) {
 int main(int argc, char** argv) {
   const int code = run_main(argc, argv, {.ranks = 4}, [](RankContext& rank) {
     DTensor x = ones({300});
-    for (int i = 0; i < 8; ++i) {
+    const char* rounds = std::getenv("SHARDLAB_ROUNDS");
+    for (int i = 0; i < (rounds == nullptr ? 8 : std::atoi(rounds)); ++i) {
       if (i == 4) at_body(rank.rank);
       x = all_reduce(x, ReduceOp::kSum, world_group()) / static_cast<double>(rank.world_size);
     }

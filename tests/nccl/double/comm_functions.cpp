@@ -91,7 +91,8 @@ void check_devices(const Region& region) {
   }
 }
 
-// A rank that ends or dies closes its connections, which a call that waits for it hears.
+// A rank that ends or dies closes its connections, which a call that waits for it hears. Asked
+// before the ranks that have come are counted: one that leaves after the last has come is no loss.
 Result who_has_left(CommHandle& comm) {
   const Region& region = comm.place->region;
   for (int rank = 0; rank < region.ranks() && comm.blocking; ++rank) {
@@ -104,6 +105,7 @@ Result who_has_left(CommHandle& comm) {
 
 Result poll_start(CommHandle& comm) {
   const Region& region = comm.place->region;
+  const Result left = who_has_left(comm);
   const std::uint64_t come = region.head().attached.load(std::memory_order_acquire);
   const std::uint64_t all = region.ranks() == 64 ? ~0ull : (1ull << region.ranks()) - 1;
   if (come == all) {
@@ -112,7 +114,6 @@ Result poll_start(CommHandle& comm) {
     comm.state = State::kReady;
     return Result::kSuccess;
   }
-  const Result left = who_has_left(comm);
   if (left != Result::kSuccess) return left;
   if (!comm.deadline.passed()) return Result::kInProgress;
   hang(fmt::format("rank {}: ranks {} of {} have not come", comm.place->rank,
@@ -167,9 +168,9 @@ std::vector<Member> members_of_split(CommHandle& comm) {
 
 Result poll_split(CommHandle& comm) {
   const Region& region = comm.place->region;
+  const Result left = who_has_left(comm);
   const std::vector<Member> members = members_of_split(comm);
   if (members.empty()) {
-    const Result left = who_has_left(comm);
     if (left != Result::kSuccess) return left;
     if (!comm.deadline.passed()) return Result::kInProgress;
     hang(fmt::format("rank {}: a rank has not come to ncclCommSplit", comm.place->rank));

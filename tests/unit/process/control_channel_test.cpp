@@ -92,7 +92,7 @@ TEST_CASE("B-7 a failure reaches every process with its reason, and the next run
     channel->begin_run();
     CHECK(!channel->failed());
     channel->exchange("all have begun");
-    if (rank == 2) channel->tell_failed(failure_of(2, "the wheel came off"));
+    if (rank == 2) channel->report_failed(failure_of(2, "the wheel came off"));
     await_failure(*channel);
     CHECK(channel->failed());
     CHECK(channel->end_run("").size() == 4);
@@ -109,7 +109,7 @@ TEST_CASE("B-7 of several failures the first to reach rank 0 is everybody's") {
   std::vector<Verdict> verdicts(4);
   in_job(4, [&](std::int64_t rank, auto& channel) {
     channel->begin_run();
-    channel->tell_failed(failure_of(rank, "all at once"));
+    channel->report_failed(failure_of(rank, "all at once"));
     channel->end_run("");
     verdicts[static_cast<std::size_t>(rank)] = channel->verdict();
   });
@@ -280,13 +280,35 @@ TEST_CASE("B-16 once a run has failed its end waits two seconds, whatever the pa
   in_job(3, [&](std::int64_t rank, auto& channel) {
     channel->begin_run();
     if (rank == 2) return gate.await(2);
-    if (rank == 1) channel->tell_failed(failure_of(1, "the wheel came off"));
+    if (rank == 1) channel->report_failed(failure_of(1, "the wheel came off"));
     const Strings left = channel->end_run("alive");
     CHECK(left == Strings{"alive", "alive", ""});
     CHECK(channel->verdict().cause == "the wheel came off");
     CHECK(channel->why_gone(2) == "it did not end when the run had failed");
     gate.pass();
   });
+}
+
+// Nothing is heard after the news that rank 0 is gone, which passes everything on. Several jobs at
+// once: the news could come together by chance.
+TEST_CASE("B-16 where rank 0 does not end in time, the others hear first of all that do not") {
+  const auto job = [] {
+    Gate gate;
+    in_job(4, [&](std::int64_t rank, auto& channel) {
+      channel->begin_run();
+      channel->exchange("all have begun");
+      if (rank < 2) return gate.await(2);
+      channel->report_failed(failure_of(2, "the wheel came off"));
+      channel->end_run("alive");
+      CHECK(channel->gone() == std::vector<std::int64_t>{0, 1});
+      CHECK(channel->verdict().cause == "the wheel came off");
+      gate.pass();
+      gate.await(2);
+    });
+  };
+  std::vector<std::thread> jobs;
+  for (int i = 0; i < 24; ++i) jobs.emplace_back(job);
+  for (std::thread& one : jobs) one.join();
 }
 
 TEST_CASE("B-16 a process that does not answer is named, rank 0 as well") {
@@ -341,7 +363,7 @@ TEST_CASE("a wait for a rank that has ended without the call fails at once") {
       channel->wait_on(std::chrono::seconds(1), std::chrono::hours(1));
       await_failure(*channel);
     } else {
-      channel->tell_ended();
+      channel->report_ended();
     }
     channel->end_run("");
     CHECK(channel->verdict().kind == VerdictKind::kDeadlock);
@@ -496,7 +518,7 @@ Taken first_of_free_ports() {
 }
 
 // A job of two ranks that may meet on `ports` ports from `port` on.
-void meet_beside(std::uint16_t port, int ports) {
+void meet_near(std::uint16_t port, int ports) {
   const auto here = [&](std::int64_t rank) {
     Membership membership = place(rank, 2, port);
     membership.ports = ports;
@@ -515,7 +537,7 @@ void meet_beside(std::uint16_t port, int ports) {
 TEST_CASE("where another program has the port, the job meets on the next one") {
   Taken taken = first_of_free_ports();
   // It takes connections, and is silent.
-  meet_beside(taken.port, 3);
+  meet_near(taken.port, 3);
 }
 
 TEST_CASE("where another program answers, or another job's rank 0, the job meets beside it") {
@@ -526,7 +548,7 @@ TEST_CASE("where another program answers, or another job's rank 0, the job meets
     connection.send(1, "this is no shardlab, but a frame of its shape");
     connection.wait(Clock::now() + std::chrono::seconds(30));
   });
-  meet_beside(taken.port, 3);
+  meet_near(taken.port, 3);
   other_program.join();
 }
 
@@ -539,7 +561,7 @@ TEST_CASE("jobs of one name that are told other ports do not meet, though they t
     return ControlChannel::open(membership, std::move(mine))->exchange(rank == 0 ? "a" : "b");
   };
   std::thread rank_zero([&] { CHECK(earlier(0, std::move(next)) == Strings{"a", "b"}); });
-  meet_beside(taken.port, 8);
+  meet_near(taken.port, 8);
   CHECK(earlier(1, std::nullopt) == Strings{"a", "b"});
   rank_zero.join();
 }
