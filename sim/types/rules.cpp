@@ -199,6 +199,8 @@ std::string helpful_move(const TypedMove& call) {
   return {};
 }
 
+}  // namespace
+
 std::optional<TypeAnswer> refused_move(const TypedMove& call) {
   if (keeps(call)) return std::nullopt;
   bool expert = false;
@@ -216,8 +218,6 @@ std::optional<TypeAnswer> refused_move(const TypedMove& call) {
   return refused(text + " without expert_mode=True",
                  other.empty() ? "write expert_mode=True if this is meant" : other);
 }
-
-}  // namespace
 
 TypeAnswer type_of_move(const TypedMove& call, const SpmdType& own, TypeMode mode) {
   const bool strict = mode == TypeMode::kStrict;

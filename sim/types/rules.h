@@ -44,6 +44,8 @@ struct TypedMove {
   bool expert = false;
 };
 TypeAnswer type_of_move(const TypedMove& call, const SpmdType& own, TypeMode mode);
+/// Nothing if the function makes a move between these types.
+std::optional<TypeAnswer> refused_move(const TypedMove& call);
 
 /// A collective of torch.distributed from an input into a given output, whose type it keeps; that
 /// of all_reduce is the input itself.

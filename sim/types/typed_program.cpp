@@ -14,6 +14,7 @@
 #include "schema/op_row.h"
 #include "sim/types/einsum_type.h"
 #include "sim/types/strict_op.h"
+#include "sim/types/type_view.h"
 
 namespace shardlab {
 
@@ -96,7 +97,18 @@ TypedProgram* typed_program() {
 const TensorType* TypedProgram::type_of(const DTensor& x) const {
   if (!x.defined()) return nullptr;
   const auto found = known_.find(x.impl());
-  return found == known_.end() || !found->second.watch.alive() ? nullptr : &found->second.type;
+  if (found == known_.end() || !found->second.watch.alive()) return nullptr;
+  Known& known = found->second;
+  if (known.layout == layout_) return &known.type;
+  auto type = type_on(known.type, *known.layout, *layout_);
+  if (!type) {
+    fail(Fix{"say it along these dims by assert_type"},
+         "a tensor of type {} on mesh {} has none along mesh {}",
+         text_of(known.type, *known.layout), known.layout->text(), layout_->text());
+  }
+  known.type = std::move(*type);
+  known.layout = layout_;
+  return &known.type;
 }
 
 void TypedProgram::forget_dead() {
@@ -109,11 +121,11 @@ void TypedProgram::has(const DTensor& x, const TensorType& type) {
   if (x.distributed()) return;
   forget_dead();
   known_.erase(x.impl());
-  known_.emplace(x.impl(), Known{DTensorWatch(x), type});
+  known_.emplace(x.impl(), Known{DTensorWatch(x), type, layout_});
 }
 
 void TypedProgram::claim(const DTensor& x, const TensorType& type) {
-  if (unchecked_ > 0) return has(x, type);
+  if (!checks()) return has(x, type);
   const TensorType* known = type_of(x);
   for (std::size_t dim = 0; known != nullptr && dim < layout_->ndim(); ++dim) {
     const SpmdType &is = known->types[dim], &said = type.types[dim];
@@ -295,7 +307,7 @@ Results TypedProgram::checked(const BackwardEvent& event) {
   for (const auto& [impl, known] : known_) {
     if (!known.watch.alive()) continue;
     const DTensor gradient = DTensor(Ref<DTensorImpl>(known.watch.impl())).grad();
-    if (!gradient.defined() || type_of(gradient) != nullptr) continue;
+    if (!gradient.defined() || known.layout != layout_ || type_of(gradient) != nullptr) continue;
     gradients.emplace_back(gradient, known.type);
     for (SpmdType& along : gradients.back().second.types) along = gradient_type(along);
   }
@@ -304,7 +316,7 @@ Results TypedProgram::checked(const BackwardEvent& event) {
 }
 
 Results TypedProgram::perform(const ProgramEvent& event) {
-  if (unchecked_ > 0 || known_.empty()) return next().perform(event);
+  if (!checks() || known_.empty()) return next().perform(event);
   if (const auto* op = std::get_if<OpEvent>(&event)) return checked(*op);
   if (const auto* call = std::get_if<CollectiveEvent>(&event)) return checked(*call);
   if (const auto* call = std::get_if<CollectIntoEvent>(&event)) return checked(*call);

@@ -2,7 +2,9 @@
 // it computes. A wrapper of the rank's calls (autograd/program.h).
 #pragma once
 
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "autograd/program.h"
 #include "sim/types/rules.h"
@@ -15,9 +17,13 @@ struct TypesOfCall;
 /// distributed ones, are not checked until they meet those that have one. For one rank.
 class TypedProgram final : public ForwardingProgram {
  public:
-  /// `layout` is that of the types of all tensors.
-  TypedProgram(ProgramCalls& next, TypeMode mode, const MeshLayout* layout)
-      : ForwardingProgram(next), mode_(mode), layout_(layout) {}
+  /// `layout` is that of the types of all tensors. Without a mode nothing is checked, and tensors
+  /// have the types alone that the program says.
+  TypedProgram(ProgramCalls& next, std::optional<TypeMode> mode, const MeshLayout* layout)
+      : ForwardingProgram(next),
+        mode_(mode.value_or(TypeMode::kLocal)),
+        layout_(layout),
+        unchecked_(mode ? 0 : 1) {}
 
   ///   fails  Value: types that do not fit; the message names operands, types, rule and what helps
   Results perform(const ProgramEvent& event) override;
@@ -26,7 +32,15 @@ class TypedProgram final : public ForwardingProgram {
   void claim(const DTensor& x, const TensorType& type);
   /// The same, and whatever it was before does not matter.
   void has(const DTensor& x, const TensorType& type);
-  /// Null if nothing is known.
+  /// From here on types are those along another view of the ranks, of known tensors, too; the view
+  /// before is returned.
+  const MeshLayout* look_along(const MeshLayout* layout) { return std::exchange(layout_, layout); }
+  /// The mode of the check from here on; the one before is returned.
+  TypeMode check_as(TypeMode mode) { return std::exchange(mode_, mode); }
+  /// Whether calls are checked here.
+  bool checks() const { return unchecked_ == 0; }
+  /// Null if nothing is known. Fails with Value where the view that it is known along has dims that
+  /// make none of this one.
   const TensorType* type_of(const DTensor& x) const;
   /// Fails with Value where the move does not fit; gives the result's type along `mesh_dim`.
   SpmdType moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const;
@@ -37,6 +51,7 @@ class TypedProgram final : public ForwardingProgram {
   struct Known {
     DTensorWatch watch;
     TensorType type;
+    const MeshLayout* layout;
   };
 
   Results checked(const OpEvent& event);
@@ -57,9 +72,9 @@ class TypedProgram final : public ForwardingProgram {
 
   TypeMode mode_;
   const MeshLayout* layout_;
-  std::unordered_map<const DTensorImpl*, Known> known_;
+  mutable std::unordered_map<const DTensorImpl*, Known> known_;  // brought to a view when asked
   std::size_t swept_ = 64;  ///< number of entries at which dead ones are looked for
-  int unchecked_ = 0;
+  int unchecked_;
   bool subscript_ = false;
 };
 

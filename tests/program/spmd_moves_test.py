@@ -225,6 +225,17 @@ class Moves(Program):
         self.assertIn("@ 1 [[0.0, 1.0], [10.0, 11.0]] [3.0, 3.0] [30.0, 33.0] "
                       "[[10.0, 11.0], [110.0, 111.0]] [10.0, 11.0]", output)
 
+    def test_v_is_stacked_on_the_dim_that_is_named(self):
+        code = ("x = (torch.arange(2.) + 10 * rank).requires_grad_()\n"
+                "y = spmd.all_gather(x, 'tp', dst=spmd.R, gather_dim=1)\n"
+                "(y * torch.tensor([[1., 2.], [3., 4.]])).sum().backward()\n"
+                "z = spmd.reduce_scatter(y.detach() * (rank + 1), 'tp', scatter_dim=1)\n"
+                "print('@', rank, y.tolist(), x.grad.tolist(), z.tolist())\n")
+        output = self.fine("run", "--full", text=program({"tp": 2}, code))
+        # Gradients are terms: the two ranks' upstream gradients are equal.
+        self.assertIn("@ 0 [[0.0, 10.0], [1.0, 11.0]] [2.0, 6.0] [0.0, 3.0]", output)
+        self.assertIn("@ 1 [[0.0, 10.0], [1.0, 11.0]] [4.0, 8.0] [30.0, 33.0]", output)
+
     def test_pieces_of_one_dim_become_pieces_of_another(self):
         code = ("x = (torch.arange(4.).reshape(2, 2) + 10 * rank).requires_grad_()\n"
                 "y = spmd.all_to_all(x, 'tp', src=spmd.S(0), dst=spmd.S(1))\n"
@@ -248,15 +259,23 @@ class Moves(Program):
 
     def test_refusals_name_the_move(self):
         for call, said in (
-                ("all_reduce(x, 'tp', src=spmd.R, dst=spmd.I)", "all_reduce: src is R"),
-                ("all_reduce(x, 'tp', src=spmd.P, dst=spmd.V)", "all_reduce: dst is V"),
-                ("convert(x, 'tp', src=spmd.R, dst=spmd.I)", "say expert_mode=True"),
-                ("convert(x, 'tp', src=spmd.P, dst=spmd.R)", "there is no such conversion"),
-                ("reinterpret(x, 'tp', src=spmd.R, dst=spmd.P)", "say expert_mode=True"),
-                ("reinterpret(x, 'tp', src=spmd.V, dst=spmd.R)", "is no replica"),
-                ("reinterpret(x, 'tp', src=spmd.S(0), dst=spmd.P)", "say spmd.V"),
-                ("all_reduce(x, 'tp', src=spmd.S(0), dst=spmd.R)", "pieces are no terms"),
-                ("convert(x, 'tp', src=spmd.S(0), dst=spmd.S(1))", "are with other ranks"),
+                ("all_reduce(x, 'tp', src=spmd.R, dst=spmd.I)", "does not go from R to I"),
+                ("all_reduce(x, 'tp', src=spmd.P, dst=spmd.V)", "does not go from P to V"),
+                ("convert(x, 'tp', src=spmd.R, dst=spmd.I)", "without expert_mode=True"),
+                ("convert(x, 'tp', src=spmd.P, dst=spmd.R)", "all_reduce(src=P, dst=R)"),
+                ("reinterpret(x, 'tp', src=spmd.R, dst=spmd.P)", "without expert_mode=True"),
+                ("reinterpret(x, 'tp', src=spmd.V, dst=spmd.R)", "all_reduce(src=V, dst=R)"),
+                ("reinterpret(x, 'tp', src=spmd.S(0), dst=spmd.P)", "does not go from S(0) to P"),
+                ("all_reduce(x, 'tp', src=spmd.S(0), dst=spmd.R)", "all_gather(src=S(0), dst=R)"),
+                ("convert(x, 'tp', src=spmd.S(0), dst=spmd.S(1))",
+                 "all_to_all(src=S(0), dst=S(1))"),
+                ("all_reduce(x, 'tp', dst=spmd.R, split_sizes=[1, 2])", "split_sizes"),
+                ("all_reduce(x, 'tp', dst=spmd.R, inplace=True)", "x = all_reduce(x, ..)"),
+                ("all_gather(x, 'tp', src=spmd.S(0), dst=spmd.R, gather_dim=1)",
+                 "gather_dim is 1, and the type is S(0)"),
+                ("all_to_all(x, 'tp', split_dim=1)", "name the dim in the type: spmd.S(1)"),
+                ("all_gather(x, 'tp', dst=spmd.R, backward_options={'out_dtype': torch.float32})",
+                 "backward_options has 'out_dtype'"),
                 ("all_gather(x, 'pp', src=spmd.V, dst=spmd.R)", "pp is no dim of mesh"),
                 ("convert(x, 'tp', src=spmd.R, dst=spmd.V)", "V takes one row for each of 2 ranks"),
                 ("all_gather(x, 'tp', src=spmd.S(0), dst=spmd.R, split_sizes=[1])",

@@ -15,6 +15,9 @@ from program import Program
 
 RIGHT = pathlib.Path(sys.argv[2]).read_text(encoding="utf-8")
 ENTRY = 'spmd.convert(h, "tp", src=spmd.I, dst=spmd.R)'
+LOSS = "loss = y.pow(2).sum()\n"
+MAPPED = ('@spmd.{}(out_types={{"dp": spmd.S(0), "tp": spmd.I}})\ndef f(v):\n    return {}\n'
+          "z = f(wide @ down)\n" + LOSS)
 # name, text, its replacement, mode, words of the refusal (none: it is accepted).
 CASES = [
     ("right", "", "", "strict", []),
@@ -28,6 +31,13 @@ CASES = [
     ("other dim claimed", 'assert_type(h, {"dp": spmd.S(0)', 'assert_type(h, {"dp": spmd.S(1)',
      "strict", ["assert_type", "S(0)", "S(1)"]),
     ("mean of a cut dim", ".sum()", ".mean()", "strict", ["mean", "along dp"]),
+    ("local mode in a part", LOSS, "with spmd.local():\n    m = y.mean(0)\n" + LOSS, "strict", []),
+    ("terms through relu in local_map", LOSS, MAPPED.format("local_map", "torch.relu(v)"), "strict",
+     ["relu", "along tp", "self P"]),
+    ("local_map returns terms", LOSS, MAPPED.format("local_map", "v * 2"), "strict",
+     ["the tensor is P, not I"]),
+    ("the same unchecked: values see it", LOSS, MAPPED.format("no_typecheck", "torch.relu(v)"),
+     "strict", ["cause.missing-sum", "--types strict accepts every call, and does not see this"]),
     ("no type", "x * scale", "x * scale * torch.ones_like(bias0.to_local())", "strict",
      ["no type", "assert_type"]),
 ]
@@ -45,6 +55,24 @@ class TypeChecks(Program):
                 for word in words:
                     self.assertIn(word, output + errors)
                 self.assertEqual(code == 0, not words, output + errors)
+
+    def test_types_are_taken_over_to_another_view_of_the_ranks(self):
+        text = ("[mesh]\ndp = 2\ncp = 2\ntp = 2\n[inputs]\nx0 = \"f32[8@(dp,cp), 4]\"\n"
+                "y0 = \"f32[8@dp, 4]\"\n[program]\ncode = \"\"\"\nimport spmd_types as spmd\n"
+                "x = x0.to_local()\ny = y0.to_local()\n"
+                "spmd.assert_type(x, {'tp': spmd.R}, spmd.PartitionSpec(('dp', 'cp'), None))\n"
+                "spmd.assert_type(y, {'dp': spmd.S(0), 'cp': spmd.R, 'tp': spmd.R})\n"
+                "other = init_device_mesh('cpu', (4, 2), mesh_dim_names=('dp_cp', 'tp'))\n"
+                "with spmd.set_current_mesh(other):\n"
+                "    print('@', spmd.get_local_type(x), spmd.get_partition_spec(x))\n"
+                "    z = spmd.all_gather({}, 'dp_cp', src=spmd.S(0), dst=spmd.R)\n\"\"\"\n")
+        _, output, errors = self.shardlab("run", "--types", "strict", "--full",
+                                          text=text.replace("{}", "x"))
+        self.assertIn("@ {'dp_cp': 'V', 'tp': 'R'} ('dp_cp', None)", output + errors)
+        self.assertNotIn("has none along", output + errors)
+        _, output, errors = self.shardlab("run", "--types", "strict", text=text.replace("{}", "y"))
+        self.assertIn("dp S(0)  cp R  tp R", output + errors)
+        self.assertIn("has none along mesh", output + errors)
 
     def test_off_checks_nothing(self):
         program = RIGHT.replace("wide @ down", "torch.relu(wide @ down)", 1)

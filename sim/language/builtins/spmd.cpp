@@ -1,6 +1,7 @@
 // spmd_types, imported as spmd: types are texts, moves are collectives of the program with the
 // gradient that their types tell, and assertions are claims, which the judge reads.
 #include <algorithm>
+#include <map>
 
 #include "autograd/program.h"
 #include "base/fix.h"
@@ -82,7 +83,8 @@ void claim_all(Interpreter& in, const Value& value, const Values& types, std::st
     const MeshLayout* mesh = in.default_mesh();
     const TensorType type = types_in(types, *mesh, x->ndim(), function);
     if (TypedProgram* typed = typed_program()) {
-      function == "assert_type" ? typed->claim(*x, type) : typed->has(*x, type);
+      const bool claims = function == "assert_type" || function == "local_map";
+      claims ? typed->claim(*x, type) : typed->has(*x, type);
     }
     in.claim(*x, {.subject = {}, .type = type, .mesh = mesh}, at, function,
              gradient == Gradient::kClaimed);
@@ -104,6 +106,74 @@ Value run_assert_type(Interpreter& in, const Value*, CallValues call) {
   return given["tensor"];
 }
 
+// Null if nothing has said it.
+const TensorType* type_said(const DTensor& x) {
+  const TypedProgram* typed = typed_program();
+  return typed == nullptr ? nullptr : typed->type_of(x);
+}
+
+// {"dp": "V", "tp": "I"}: S(d) is V here, as in the package.
+Value local_type_of(const Interpreter& in, const TensorType* type) {
+  const DictValue types = make_dict();
+  const MeshLayout& mesh = *in.default_mesh();
+  for (std::size_t dim = 0; type != nullptr && dim < mesh.ndim(); ++dim) {
+    if (mesh.size(dim) == 1) continue;
+    types.entries->emplace_back(Value(mesh.names()[dim]), to_string(without_dim(type->types[dim])));
+  }
+  return types;
+}
+
+// (("dp", "cp"), None): the mesh dims that cut each tensor dim; None where no dim is cut.
+Value spec_of(const Interpreter& in, const TensorType* type, std::size_t ndim) {
+  std::vector<std::map<std::int32_t, Value>> cuts(ndim);
+  bool any = false;
+  for (std::size_t dim = 0; type != nullptr && dim < type->types.size(); ++dim) {
+    if (!type->types[dim].is_s() || in.default_mesh()->size(dim) == 1) continue;
+    any = true;
+    cuts[static_cast<std::size_t>(type->types[dim].placement->dim)].emplace(
+        type->order[dim], in.default_mesh()->names()[dim]);
+  }
+  if (!any) return {};
+  Values entries;
+  for (const auto& places : cuts) {
+    Values names;
+    for (const auto& [place, name] : places) names.push_back(name);
+    entries.push_back(names.size() > 1 ? make_tuple(names) : names.empty() ? Value() : names[0]);
+  }
+  return make_tuple(std::move(entries));
+}
+
+Value run_get_local_type(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("get_local_type", {"value"}, std::move(call));
+  return local_type_of(in, type_said(given.tensor("value")));
+}
+
+Value run_get_partition_spec(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("get_partition_spec", {"tensor"}, std::move(call));
+  const DTensor x = given.tensor("tensor");
+  return spec_of(in, type_said(x), x.ndim());
+}
+
+// The type of another tensor, but for some mesh dims.
+Value run_assert_type_like(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("assert_type_like", {"tensor", "source", "overrides="}, std::move(call));
+  const DTensor source = given.tensor("source");
+  const TensorType* type = type_said(source);
+  if (type == nullptr) {
+    fail(Fix{"say it by assert_type where it is made"}, "assert_type_like: source has no type");
+  }
+  claim_all(in, given["tensor"],
+            {local_type_of(in, type), given["overrides"], spec_of(in, type, source.ndim())},
+            "assert_type", in.position(), Gradient::kClaimed);
+  return {};
+}
+
+Value run_is_type_checking(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("is_type_checking", {}, std::move(call));
+  const TypedProgram* typed = typed_program();
+  return typed != nullptr && typed->checks();
+}
+
 // The other mesh dims keep what they have: the judge finds out.
 Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("mutate_type", {"tensor", "axis=", "src", "dst"}, std::move(call));
@@ -116,6 +186,27 @@ Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
   claim_all(in, given["tensor"], {types}, "mutate_type", in.position(), Gradient::kLeft);
   return given["tensor"];
 }
+
+enum class Checks : std::uint8_t { kAsBefore, kLocal, kOff };
+
+/// While one lives, calls are checked in another mode, or are not.
+class CheckScope {
+ public:
+  explicit CheckScope(Checks checks) : typed_(typed_program()) {
+    if (checks == Checks::kOff) unchecked_.emplace();
+    if (typed_ != nullptr && checks == Checks::kLocal) before_ = typed_->check_as(TypeMode::kLocal);
+  }
+  ~CheckScope() {
+    if (before_) typed_->check_as(*before_);
+  }
+  CheckScope(const CheckScope&) = delete;
+  CheckScope& operator=(const CheckScope&) = delete;
+
+ private:
+  TypedProgram* typed_;
+  std::optional<TypeMode> before_;
+  std::optional<UncheckedScope> unchecked_;
+};
 
 // A function whose arguments and results have the types that the program says.
 class TypedFunction final : public Callable {
@@ -138,8 +229,11 @@ class TypedFunction final : public Callable {
     if (!in_.is_none()) {
       claim_all(in, make_tuple(call.positional), {in_}, name_, at, Gradient::kLeft);
     }
-    const UncheckedScope unchecked;
-    Value result = in.call(function_, std::move(call));
+    Value result;
+    {
+      const CheckScope scope(name_ == "local_map" ? Checks::kLocal : Checks::kOff);
+      result = in.call(function_, std::move(call));
+    }
     claim_all(in, result, {out_}, name_, at, Gradient::kLeft);
     return result;
   }
@@ -154,33 +248,39 @@ Value run_spmd_local_map(Interpreter&, const Value*, CallValues call) {
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "local_map")};
 }
 
-// `with` of no_typecheck() takes calls out of the check by types; of typecheck() it changes
-// nothing: the run is asked for the check as a whole.
+// `with` of no_typecheck() takes calls out of the check by types, of local() and
+// typecheck(local=True) makes it that of local mode.
 class TypeChecking final : public ContextManager {
  public:
-  explicit TypeChecking(bool off) : off_(off) {}
+  explicit TypeChecking(Checks checks) : checks_(checks) {}
   std::string_view kind() const override { return "type checking"; }
   Value enter(Interpreter&, const Value&) override {
-    if (off_) unchecked_.emplace();
+    scope_.emplace(checks_);
     return {};
   }
-  void leave() override { unchecked_.reset(); }
+  void leave() override { scope_.reset(); }
 
  private:
-  bool off_;
-  std::optional<UncheckedScope> unchecked_;
+  Checks checks_;
+  std::optional<CheckScope> scope_;
 };
 
 Value run_no_typecheck(Interpreter&, const Value*, CallValues call) {
   const Parameters given("no_typecheck", {"fn=", "in_types=", "out_types="}, std::move(call));
   if (given.has("fn")) return given["fn"];
-  if (!given.has("out_types")) return ObjectValue{std::make_shared<TypeChecking>(true)};
+  if (!given.has("out_types")) return ObjectValue{std::make_shared<TypeChecking>(Checks::kOff)};
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "no_typecheck")};
 }
 
 Value run_typecheck(Interpreter&, const Value*, CallValues call) {
   const Parameters given("typecheck", {"strict_mode=", "local="}, std::move(call));
-  return ObjectValue{std::make_shared<TypeChecking>(false)};
+  const bool local = given.flag_or("local", false);
+  return ObjectValue{std::make_shared<TypeChecking>(local ? Checks::kLocal : Checks::kAsBefore)};
+}
+
+Value run_local(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("local", {}, std::move(call));
+  return ObjectValue{std::make_shared<TypeChecking>(Checks::kLocal)};
 }
 
 // `with` enters the mesh itself.
@@ -223,55 +323,60 @@ Value run_placement_of_type(Interpreter&, const Value*, CallValues call) {
       type_in(given["spmd_type"], kAnyDims, "spmd_type_to_dtensor_placement"));
 }
 
-/// A function that moves: the types that it takes, S(d) as V, and those that it has unsaid.
+/// A function that moves: the types that it has unsaid, and its own parameters; sim/types/rules has
+/// those that it takes.
 struct MoveCall {
   const char* name;
-  std::string_view from, to, unsaid_from, unsaid_to;
+  std::string_view unsaid_from, unsaid_to;
+  std::vector<std::string_view> parameters;
 };
-constexpr MoveCall kMoveCalls[] = {
-    {"all_reduce", "PV", "RI", "P", ""},
-    {"all_gather", "V", "RI", "V", ""},
-    {"reduce_scatter", "PV", "V", "P", "V"},
-    {"all_to_all", "V", "V", "V", "V"},
-    {"convert", "RIVP", "RIVP", "", ""},
-    {"reinterpret", "RIVP", "RIVP", "", ""},
-    {"redistribute", "RIVP", "RIVP", "", ""},
-    {"shard", "RI", "V", "", ""},
-    {"invariant_to_replicate", "I", "R", "I", "R"},
-};
+const MoveCall& move_call(std::size_t index) {
+  static const MoveCall kCalls[] = {
+      {"all_reduce", "P", "", {"inplace="}},
+      {"all_gather", "V", "", {"gather_dim=", "split_sizes="}},
+      {"reduce_scatter", "P", "V", {"scatter_dim=", "split_sizes="}},
+      {"all_to_all",
+       "V",
+       "V",
+       {"split_dim=", "concat_dim=", "input_split_sizes=", "output_split_sizes="}},
+      {"convert", "", "", {"expert_mode=", "split_sizes="}},
+      {"reinterpret", "", "", {"expert_mode="}},
+      {"redistribute", "", "", {"split_sizes="}},
+      {"shard", "", "", {"split_sizes="}},
+      {"invariant_to_replicate", "I", "R", {}},
+  };
+  return kCalls[index];
+}
+
+std::vector<std::string_view> parameters_of(const MoveCall& call) {
+  std::vector<std::string_view> names = {
+      "x", "axis", "src=", "dst=", "op_dtype=", "out_dtype=", "async_op=", "backward_options="};
+  names.insert(names.end(), call.parameters.begin(), call.parameters.end());
+  return names;
+}
 
 class MoveRun {
  public:
   MoveRun(Interpreter& in, const MoveCall& call, CallValues values)
       : in_(in),
         call_(call),
-        given_(call.name,
-               {"x", "axis", "src=", "dst=", "expert_mode=", "split_sizes=", "input_split_sizes=",
-                "output_split_sizes=", "op_dtype=", "out_dtype=", "async_op=", "inplace=",
-                "backward_options="},
-               std::move(values)),
+        given_(call.name, parameters_of(call), std::move(values)),
         x_(given_.tensor("x")) {
     move_.name = call.name;
-    move_.from = said("src", call.from, call.unsaid_from);
-    move_.to = said("dst", call.to, call.unsaid_to);
+    move_.from = said("src", call.unsaid_from);
+    move_.to = said("dst", call.unsaid_to);
     find_group();
-    move_.lengths =
-        given_.sizes_or(given_.has("split_sizes") ? "split_sizes" : "input_split_sizes", {});
-    move_.received = given_.sizes_or("output_split_sizes", {});
-    move_.carried = dtype_in(given_["op_dtype"]);
-    move_.given = dtype_in(given_["out_dtype"]);
-    if (const auto* options = given_["backward_options"].get<DictValue>()) {
-      for (const auto& [key, value] : *options->entries) {
-        if (str(key) == "op_dtype") move_.carries_back = dtype_in(value);
-      }
-    }
+    read_options();
   }
 
   DTensor run() {
     TypedProgram* const typed = typed_program();
-    if (typed == nullptr || !mesh_dim_) return moved();
-    const bool expert = given_.flag_or("expert_mode", false);
-    const SpmdType to = typed->moved(x_, *mesh_dim_, {call_.name, move_.from, move_.to, expert});
+    const TypedMove call{call_.name, move_.from, move_.to, given_.flag_or("expert_mode", false)};
+    if (typed == nullptr || !typed->checks() || !mesh_dim_) {
+      if (const auto refusal = refused_move(call)) refuse(refusal->rule, refusal->help);
+      return moved();
+    }
+    const SpmdType to = typed->moved(x_, *mesh_dim_, call);
     const TensorType* own = typed->type_of(x_);
     std::optional<TensorType> type;
     if (own != nullptr) type = *own;
@@ -289,45 +394,73 @@ class MoveRun {
   DTensor moved() {
     const std::string_view name = call_.name;
     const bool sums = name == "all_reduce" || name == "reduce_scatter";
-    const bool other_dim = name == "convert" && move_.to.is_s() && move_.from != move_.to;
-    if (move_.from.is_s() && (sums || other_dim)) {
-      refuse(sums ? "pieces are no terms" : "pieces of another dim are with other ranks",
-             sums ? "src=spmd.V adds what differs" : "all_to_all moves them");
-    }
     // A sum of what differs: the operand is taken for terms.
-    if (sums && move_.from.varies()) {
-      move_.from = SpmdType::term();
-    }
-    if (name == "reinterpret") return reinterpreted();
+    if (sums && move_.from.varies()) move_.from = SpmdType::term();
     const bool exchanges = name == "all_to_all" || (name == "redistribute" && move_.from.is_s() &&
                                                     move_.to.is_s() && move_.from != move_.to);
     const bool both = move_.from.varies() && move_.to.varies();
     if (both ? !exchanges : move_.from == move_.to) return x_;
-    const MoveKind kind = kind_of_move(move_.from, move_.to);
-    const bool sends = move_.from.is_p() || (move_.from.varies() && !move_.to.is_p());
-    if (kind == MoveKind::kNone || (name == "convert" && sends)) {
-      refuse("there is no such conversion",
-             move_.from.is_p() ? "all_reduce(x, axis, dst=spmd.R) adds the terms"
-                               : "all_gather(x, axis, src=spmd.S(0), dst=spmd.R) moves data");
-    }
-    if (kind == MoveKind::kExpert && name != "redistribute") check_expert();
-    return moved_as(x_, move_);
+    return name == "reinterpret" ? reinterpreted() : moved_as(x_, move_);
   }
 
   [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
     refuse_move(x_, move_, what, fix);
   }
 
-  SpmdType said(const char* side, std::string_view takes, std::string_view unsaid) const {
+  SpmdType said(const char* side, std::string_view unsaid) const {
     const bool known = given_.has(side);
     if (!known && unsaid.empty()) given_.refuse(side, "a type", fmt::format("{}=spmd.R", side));
-    const SpmdType type =
-        type_in(known ? given_[side] : Value(std::string(unsaid)), x_.ndim() + 1, call_.name);
-    if (takes.find(to_string(without_dim(type))[0]) != takes.npos) return type;
-    std::vector<std::string> all;
-    for (const char letter : takes) all.push_back(fmt::format("spmd.{}", letter));
-    fail(Fix{fmt::format("it takes {}", text_of_list(all, " or "))}, "{}: {} is {}", call_.name,
-         side, to_string(type));
+    return type_in(known ? given_[side] : Value(std::string(unsaid)), x_.ndim() + 1, call_.name);
+  }
+
+  bool takes(std::string_view parameter) const {
+    return std::ranges::find(call_.parameters, parameter) != call_.parameters.end();
+  }
+
+  void read_options() {
+    if (takes("split_sizes=")) move_.lengths = given_.sizes_or("split_sizes", {});
+    if (takes("input_split_sizes=")) {
+      move_.lengths = given_.sizes_or("input_split_sizes", {});
+      move_.received = given_.sizes_or("output_split_sizes", {});
+    }
+    if (takes("gather_dim=")) read_dim("gather_dim", move_.from);
+    if (takes("scatter_dim=")) read_dim("scatter_dim", move_.to);
+    if (takes("split_dim=")) {
+      const bool both = move_.from.is_s() && move_.to.is_s();
+      read_dim("split_dim", both ? move_.to : move_.from);
+      read_dim("concat_dim", both ? move_.from : move_.to);
+    }
+    if (takes("inplace=") && given_.flag_or("inplace", false)) {
+      given_.refuse("inplace", "False", "x = all_reduce(x, ..)");
+    }
+    move_.carried = dtype_in(given_["op_dtype"]);
+    move_.given = dtype_in(given_["out_dtype"]);
+    const auto* options = given_["backward_options"].get<DictValue>();
+    for (std::size_t i = 0; options != nullptr && i < options->entries->size(); ++i) {
+      const auto& [key, value] = (*options->entries)[i];
+      if (str(key) == "op_dtype") {
+        move_.carries_back = dtype_in(value);
+      } else if (str(key) != "async_op") {
+        fail(Fix{"backward takes op_dtype and async_op; its result has the operand's dtype"},
+             "{}: backward_options has {}", call_.name, repr(key));
+      }
+    }
+  }
+
+  // The dim is that of S(d), or the one on which V is stacked.
+  void read_dim(std::string_view parameter, const SpmdType& type) {
+    if (!given_.has(parameter)) return;
+    const auto ndim = static_cast<std::int64_t>(x_.ndim());
+    std::int64_t dim = given_.integer(parameter);
+    const bool adds = parameter == "gather_dim" && !type.is_s();
+    if (dim < 0) dim += ndim + (adds ? 1 : 0);
+    const bool exchange = takes("split_dim=");
+    const std::int64_t own = type.is_s() ? type.placement->dim : exchange ? 0 : dim;
+    if (dim != own) {
+      fail(Fix{fmt::format("leave it out, or name the dim in the type: spmd.S({})", dim)},
+           "{}: {} is {}, and the type is {}", call_.name, parameter, dim, to_string(type));
+    }
+    if (!type.is_s() && !exchange) move_.stack_dim = dim;
   }
 
   std::optional<DType> dtype_in(const Value& value) const {
@@ -351,22 +484,8 @@ class MoveRun {
     move_.place = reported_place(in_, group);
   }
 
-  void check_expert() const {
-    if (given_.flag_or("expert_mode", false)) return;
-    refuse("the meaning of the gradient changes unseen", "say expert_mode=True where it is meant");
-  }
-
   // The bytes stay. An I that is used otherwise on each rank has its gradients summed first.
   DTensor reinterpreted() {
-    if (move_.from.is_s() || move_.to.is_s()) {
-      refuse("the bytes stay, and a dim says nothing of them", "say spmd.V");
-    }
-    if (move_.from == move_.to) return x_;
-    if (move_.from.is_p() || (move_.from.varies() && !move_.to.is_p())) {
-      refuse("what differs between ranks is no replica", "all_reduce or all_gather makes one");
-    }
-    const bool usual = move_.from.varies() || (move_.from.is_i() && !move_.to.is_r());
-    if (!usual) check_expert();
     if (move_.to.is_i()) return moved_as(x_, move_);
     DTensor x = x_;
     if (move_.from.is_i()) {
@@ -390,7 +509,7 @@ class MoveRun {
 
 template <std::size_t kCall>
 Value run_spmd_move(Interpreter& in, const Value*, CallValues call) {
-  return MoveRun(in, kMoveCalls[kCall], std::move(call)).run();
+  return MoveRun(in, move_call(kCall), std::move(call)).run();
 }
 
 }  // namespace
@@ -414,8 +533,14 @@ BuiltinTable spmd_builtins() {
   static const Builtin kTable[] = {
       {"PartitionSpec", run_partition_spec},
       {"S", run_piece_type},
+      {"assert_local_type", run_assert_type},
       {"assert_type", run_assert_type},
+      {"assert_type_like", run_assert_type_like},
       {"current_mesh", run_current_mesh},
+      {"get_local_type", run_get_local_type},
+      {"get_partition_spec", run_get_partition_spec},
+      {"is_type_checking", run_is_type_checking},
+      {"local", run_local},
       {"local_map", run_spmd_local_map},
       {"mutate_type", run_mutate_type},
       {"no_typecheck", run_no_typecheck},

@@ -36,34 +36,27 @@ enum class Act : std::uint8_t {
 };
 
 /// The letters are those of types; V stands for S(d), too.
-struct MoveRow {
+struct ActRow {
   char from, to;
   Act act;
-  MoveKind kind = MoveKind::kUsual;
 };
-constexpr MoveRow kMoves[] = {
-    {'P', 'R', Act::kSum},
-    {'P', 'I', Act::kSum},
-    {'P', 'V', Act::kSumPieces},
-    {'V', 'R', Act::kGather},
-    {'V', 'I', Act::kGather},
-    {'V', 'V', Act::kExchange},
-    {'R', 'V', Act::kCut},
-    {'I', 'V', Act::kCut},
-    {'I', 'R', Act::kKeep},
-    {'R', 'P', Act::kFirst},
-    {'R', 'I', Act::kKeep, MoveKind::kExpert},
-    {'I', 'P', Act::kFirst, MoveKind::kExpert},
-    {'V', 'P', Act::kSpread, MoveKind::kExpert},
+constexpr ActRow kActs[] = {
+    {'P', 'R', Act::kSum},    {'P', 'I', Act::kSum},    {'P', 'V', Act::kSumPieces},
+    {'V', 'R', Act::kGather}, {'V', 'I', Act::kGather}, {'V', 'V', Act::kExchange},
+    {'R', 'V', Act::kCut},    {'I', 'V', Act::kCut},    {'I', 'R', Act::kKeep},
+    {'R', 'P', Act::kFirst},  {'R', 'I', Act::kKeep},   {'I', 'P', Act::kFirst},
+    {'V', 'P', Act::kSpread},
 };
 
 char letter_of(const SpmdType& type) { return to_string(without_dim(type))[0]; }
 
-const MoveRow* row_of(const SpmdType& from, const SpmdType& to) {
-  const auto row = std::ranges::find_if(kMoves, [&](const MoveRow& one) {
-    return one.from == letter_of(from) && one.to == letter_of(to);
-  });
-  return row == std::end(kMoves) ? nullptr : row;
+// The types are unlike, or vary.
+Act act_of(const SpmdType& from, const SpmdType& to) {
+  return std::ranges::find_if(kActs,
+                              [&](const ActRow& one) {
+                                return one.from == letter_of(from) && one.to == letter_of(to);
+                              })
+      ->act;
 }
 
 bool is_stacked(const SpmdType& type) { return type.varies() && !type.is_s(); }
@@ -79,14 +72,14 @@ class Mover {
   Mover(const DTensor& x, SpmdMove& move)
       : x_(x),
         move_(move),
-        act_(move.keeps_bytes ? Act::kKeep : row_of(move.from, move.to)->act),
+        act_(move.keeps_bytes ? Act::kKeep : act_of(move.from, move.to)),
         varying_(move.from.varies() ? move.from : move.to),
-        dim_(dim_of(varying_)),
-        stacked_(is_stacked(varying_)) {
+        stacked_(is_stacked(varying_)),
+        dim_(stacked_ ? move.stack_dim : dim_of(varying_)) {
     if (act_ == Act::kKeep || act_ == Act::kSum || act_ == Act::kFirst) return;
     const bool whole = act_ == Act::kSumPieces || act_ == Act::kCut;
     const auto ndim = static_cast<std::int64_t>(x.ndim());
-    const bool exists = dim_ < ndim || (stacked_ && !whole);
+    const bool exists = dim_ < ndim + (stacked_ && !whole ? 1 : 0);
     if (!exists) refuse(fmt::format("it has no dim {}", dim_), "name one of its dims: S(0)");
     const std::int64_t length = stacked_ && !whole ? 1 : x.shape()[static_cast<std::size_t>(dim_)];
     if (act_ == Act::kExchange) {
@@ -173,7 +166,7 @@ class Mover {
     return dim_of(both ? move_.from : move_.to);
   }
 
-  DTensor unstacked(const DTensor& piece) const { return stacked_ ? squeeze(piece, 0) : piece; }
+  DTensor unstacked(const DTensor& piece) const { return stacked_ ? squeeze(piece, dim_) : piece; }
 
   DTensor collected(CollectiveKind kind, std::int64_t dim, std::int64_t split_dim, const Dims& sent,
                     const Dims& received) const {
@@ -187,11 +180,12 @@ class Mover {
   // One device has the whole value already; a stack of V has its value once for each rank.
   DTensor gathered() const {
     if (alone()) {
-      return stacked_ ? stack(std::vector<DTensor>(static_cast<std::size_t>(move_.ranks), x_)) : x_;
+      return stacked_ ? stack(std::vector<DTensor>(static_cast<std::size_t>(move_.ranks), x_), dim_)
+                      : x_;
     }
     const bool equal =
         std::ranges::adjacent_find(move_.lengths, std::not_equal_to{}) == move_.lengths.end();
-    if (equal) return all_gather(stacked_ ? unsqueeze(x_, 0) : x_, dim_, *move_.group);
+    if (equal) return all_gather(stacked_ ? unsqueeze(x_, dim_) : x_, dim_, *move_.group);
     return collected(CollectiveKind::kAllGather, dim_, 0, {}, move_.lengths);
   }
 
@@ -201,7 +195,7 @@ class Mover {
   }
 
   DTensor own_piece() const {
-    if (stacked_) return select(x_, 0, move_.place);
+    if (stacked_) return select(x_, dim_, move_.place);
     if (alone()) return x_;
     const std::int64_t start = offset();
     return slice(
@@ -212,7 +206,7 @@ class Mover {
   // x at its place of the whole, which has zeros elsewhere.
   DTensor spread() const {
     if (alone() && !stacked_) return x_;
-    const DTensor piece = stacked_ ? unsqueeze(x_, 0) : x_;
+    const DTensor piece = stacked_ ? unsqueeze(x_, dim_) : x_;
     const auto zeros_of = [&](std::int64_t length) {
       Dims shape = piece.shape();
       shape[static_cast<std::size_t>(dim_)] = length;
@@ -241,13 +235,13 @@ class Mover {
   SpmdMove& move_;
   const Act act_;
   const SpmdType varying_;
-  const std::int64_t dim_;
   const bool stacked_;
+  const std::int64_t dim_;
 };
 
 bool sums(const SpmdMove& move) {
   if (move.keeps_bytes) return false;
-  const Act act = row_of(move.from, move.to)->act;
+  const Act act = act_of(move.from, move.to);
   return act == Act::kSum || act == Act::kSumPieces;
 }
 
@@ -277,11 +271,6 @@ DTensor as_dtype(const DTensor& x, DType dtype) {
 }
 
 }  // namespace
-
-MoveKind kind_of_move(const SpmdType& from, const SpmdType& to) {
-  const MoveRow* row = row_of(from, to);
-  return row == nullptr ? MoveKind::kNone : row->kind;
-}
 
 void refuse_move(const DTensor& x, const SpmdMove& move, const std::string& what,
                  const std::string& fix) {

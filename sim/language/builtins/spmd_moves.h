@@ -17,6 +17,8 @@ struct SpmdMove {
   std::int64_t ranks = 1, place = 0;  ///< of the group and of this rank, as the program sees them
   SpmdType from, to;
   bool keeps_bytes = false;  ///< reinterpret: the meaning changes with the type
+  /// The dim on which V is stacked, and taken apart.
+  std::int64_t stack_dim = 0;
   /// Lengths of the ranks' pieces along the dim that is put together or cut; of an all_to_all along
   /// the dim that it cuts, and `received` along the other. Empty: equal ones are put together, and
   /// those of Shard are cut.
@@ -24,11 +26,6 @@ struct SpmdMove {
   /// Types of the elements on their way and of the result, then those of the gradient.
   std::optional<DType> carried, given, carries_back;
 };
-
-/// Whether there is a move between two types that are unlike, and whether only an expert's call
-/// makes it.
-enum class MoveKind : std::uint8_t { kNone, kUsual, kExpert };
-MoveKind kind_of_move(const SpmdType& from, const SpmdType& to);
 
 /// Fails with Value: "convert(R to S(0)) of f32[3]: what", and the fix.
 [[noreturn]] void refuse_move(const DTensor& x, const SpmdMove& move, const std::string& what,

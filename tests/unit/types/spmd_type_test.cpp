@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/types/type_view.h"
+
 using namespace shardlab;
 
 namespace {
@@ -57,4 +59,30 @@ TEST_CASE("a PartitionSpec names the mesh dims of a tensor dim, outermost first"
   CHECK(tensor_type(*placements_of(type), type.order) == type);
   CHECK_THROWS_AS(cut_by(all_varying, {{0}, {0}}), Error);
   CHECK_THROWS_AS(tensor_type({SpmdType::piece(0), SpmdType::piece(0)}), Error);
+}
+
+TEST_CASE("V-41 a type is taken to another view of the ranks where each dim has one type") {
+  Arena arena;
+  const MeshLayout* fine = arena.layout({{2, 2, 2}, {"dp", "cp", "tp"}, {}});
+  const MeshLayout* flat = arena.layout({{4, 2}, {"dp_cp", "tp"}, {}});
+  const auto on = [](const TensorType& type, const MeshLayout* from, const MeshLayout* to) {
+    const auto result = type_on(type, *from, *to);
+    return result ? text_of(*result, *to) : "none";
+  };
+  const auto cut = [](const SpmdTypes& types, const std::vector<std::vector<std::size_t>>& spec) {
+    return cut_by(tensor_type(types), spec);
+  };
+  const SpmdType r = SpmdType::replicated(), i = SpmdType::same_work(), v = SpmdType::varying();
+  CHECK(on(tensor_type({r, r, i}), fine, flat) == "dp_cp R  tp I");
+  CHECK(on(tensor_type({r, i, i}), fine, flat) == "none");
+  CHECK(on(cut({v, v, r}, {{0, 1}}), fine, flat) == "dp_cp S(0)  tp R");
+  CHECK(on(cut({v, v, r}, {{1, 0}}), fine, flat) == "none");  // cp cuts first
+  CHECK(on(cut({v, v, v}, {{2, 0, 1}}), fine, flat) == "dp_cp S(0)[1]  tp S(0)[0]");
+  CHECK(on(cut({v, v, v}, {{0, 2, 1}}), fine, flat) == "none");  // tp in between
+  CHECK(on(cut({v, v}, {{1, 0}}), flat, fine) == "dp S(0)[1]  cp S(0)[2]  tp S(0)[0]");
+  CHECK(on(tensor_type({SpmdType::term(), r}), flat, fine) == "dp P  cp P  tp R");
+  const MeshLayout* alone = arena.layout({{1, 1}, {"dp_cp", "tp"}, {}});
+  CHECK(on(tensor_type({r, r, r}), arena.layout({{1, 1, 1}, {"dp", "cp", "tp"}, {}}), alone) == "");
+  const MeshLayout* row = arena.layout({{2}, {"tp"}, {}});
+  CHECK(on(tensor_type({r, r, i}), fine, row) == "tp I");
 }

@@ -1,0 +1,23 @@
+// recorded_types.h - claims and moves of spmd_types in a recording, against the values that the
+// ranks have: replicas are equal, a move keeps the whole, the gradient tells R and I apart.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/recording/recorded_program.h"
+#include "sim/replay/replay_report.h"
+
+namespace shardlab {
+
+struct TypesJudgement {
+  std::int64_t judged = 0;              ///< claims and moves
+  std::vector<ReplayDifference> wrong;  ///< in the order of the file
+};
+
+/// Claims and moves that values contradict. With `one`, a recording of
+/// the same script on one process, also terms and pieces that are not that value: the claim of the
+/// same line that was met as often before. Plays the program once more, and `one`.
+TypesJudgement judge_types(const RecordedProgram& program, const RecordedProgram* one = nullptr);
+
+}  // namespace shardlab

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""One program in three forms, on distributed tensors, on plain ones with moves of spmd_types, and
+that annotated by `shardlab types`: all have one verdict, whether the program is right or not.
+
+    type_trios_test.py PROGRAM
+"""
+
+import random
+import sys
+import unittest
+
+from program import Program
+
+ACTIVATIONS = ("torch.relu", "torch.tanh", "torch.sigmoid", "F.gelu")
+# One text of all forms, and the mistake in its place. Without claims a program that reads its rank
+# may mean that its values differ, which --strict fails.
+MISTAKES = (("pow(2).sum()", "pow(2).sum() * (1 + rank)"), (" + bias0", " + bias0 * (1 + rank)"))
+
+
+def inputs(rows, width, inner, layers):
+    lines = [f'x0 = "f32[{rows}@dp, {width}]"']
+    for i in range(layers):
+        lines.append(f'up{i}w = {{ type = "f32[{width}, {inner}@tp]", scale = 0.3 }}')
+        lines.append(f'down{i}w = {{ type = "f32[{inner}@tp, {width}]", scale = 0.3 }}')
+        lines.append(f'bias{i}w = {{ type = "f32[{width}]", scale = 0.3 }}')
+    return lines
+
+
+def names(layers):
+    return [f"{name}{i}" for i in range(layers) for name in ("up", "down", "bias")]
+
+
+def distributed(activations):
+    lines = ["y = x0"]
+    lines += [f"{name} = {name}w.detach().requires_grad_()" for name in names(len(activations))]
+    for i, activation in enumerate(activations):
+        lines.append(f"h{i} = {activation}(y @ up{i})")
+        lines.append(f"t{i} = (h{i} @ down{i}).redistribute(placements=[Shard(0), Replicate()])")
+        lines.append(f"y = t{i} + bias{i}")
+    return lines
+
+
+def local(activations):
+    lines = ["import spmd_types as spmd", "y = x0.to_local()"]
+    lines += [f"{name} = {name}w.to_local().detach().requires_grad_()"
+              for name in names(len(activations))]
+    for i, activation in enumerate(activations):
+        lines.append(f'r{i} = spmd.convert(y, "tp", src=spmd.I, dst=spmd.R)')
+        lines.append(f"h{i} = {activation}(r{i} @ up{i})")
+        lines.append(f'y = spmd.all_reduce(h{i} @ down{i}, "tp", src=spmd.P, dst=spmd.I) + bias{i}')
+    return lines
+
+
+def ended(lines, layers, summed):
+    lines = [*lines, "loss = y.pow(2).sum()", "loss.backward()"]
+    for name in names(layers):
+        if summed:
+            lines.append(f'dist.all_reduce({name}.grad, group="dp")')
+        lines.append(f"{name}_next = {name}.detach() - 0.1 * {name}.grad")
+    return "".join(line + "\n" for line in lines)
+
+
+class Trios(Program):
+    def verdict(self, text):
+        code, output, errors = self.shardlab("run", "--strict", text=text)
+        self.assertIn(code, (0, 1), output + errors)
+        return code
+
+    def annotated(self, head, code):
+        self.plant(u=f'{head}{code}"""\n')
+        self.fine("types", "u.toml", "--annotate", "--out", "a.py")
+        return (self.folder / "a.py").read_text(encoding="utf-8")
+
+    def test_three_forms_have_one_verdict(self):
+        for seed in range(4):
+            draw = random.Random(seed)
+            activations = [draw.choice(ACTIVATIONS) for _ in range(draw.choice((1, 2)))]
+            dp, tp = draw.choice(((2, 2), (2, 3), (3, 2)))
+            sizes = inputs(draw.choice((5, 6)), draw.choice((4, 5)), draw.choice((6, 7)),
+                           len(activations))
+            head = "\n".join([f"seed = {seed}", "[mesh]", f"dp = {dp}", f"tp = {tp}", "[inputs]",
+                              *sizes, "[program]", 'code = """\n'])
+            codes = [ended(form(activations), len(activations), form is local)
+                     for form in (distributed, local)]
+            codes.append(self.annotated(head, codes[1]))
+            self.assertIn("assert_type(", codes[2])
+            self.assertEqual(self.annotated(head, codes[2]), codes[2])
+            forms = [f'{head}{code}"""\n' for code in codes]
+            self.assertEqual([self.verdict(form) for form in forms], [0, 0, 0], seed)
+            for text, mistake in MISTAKES:
+                wrong = [form.replace(text, mistake, 1) for form in forms]
+                self.assertEqual([self.verdict(form) for form in wrong], [1, 1, 1], (seed, mistake))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
