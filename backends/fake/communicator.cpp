@@ -86,7 +86,7 @@ class ShapeCommunicator final : public Communicator {
   const std::string& name() const override { return place_.name; }
 
   Tensor perform(Call& call) override;
-  void tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) override;
+  void compare_answers(const std::function<std::uint64_t(std::int64_t)>& answer) override;
   std::unique_ptr<Communicator> split(std::int64_t, std::int64_t, std::string) override {
     refuse("split");
   }
@@ -258,7 +258,7 @@ std::int64_t ShapeCommunicator::place_of(std::int64_t rank) const {
   return place;
 }
 
-void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) {
+void ShapeCommunicator::compare_answers(const std::function<std::uint64_t(std::int64_t)>& answer) {
   if (place_of(context_.rank) != place_.rank) refuse("batch along mesh dims in another order");
   context_.ask([&](std::int64_t rank) {
     const std::int64_t place = place_of(rank);

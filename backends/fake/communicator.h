@@ -42,7 +42,8 @@ struct ClassContext {
 Error no_view(const MeshLayout& mesh, const MeshLayout& whole);
 
 /// All ranks of the world. Groups are made with along(); split and all_gather_bytes, whose results
-/// depend on other ranks' data, fail with Unsupported, and so does a batch without tell_apart().
+/// depend on other ranks' data, fail with Unsupported, and so does a batch without
+/// compare_answers().
 std::unique_ptr<Communicator> make_world_communicator(ClassContext& context);
 
 }  // namespace shardlab::fake

@@ -100,13 +100,32 @@ std::size_t RankGrid::cell_at(const Coordinate& coordinate) const {
 }
 
 void RankGrid::for_each_inside(
-    const std::function<void(std::int64_t, const Coordinate&, std::size_t)>& visit) const {
-  Coordinate coordinate(axes_.size());
-  for (std::int64_t index = 0; index < layout_->size(); ++index) {
-    visit(index, coordinate, cell_at(coordinate));
-    for (std::size_t dim = axes_.size(); dim-- > 0;) {
-      if (++coordinate[dim] < layout_->size(dim)) break;
-      coordinate[dim] = 0;
+    const std::vector<bool>& cells,
+    const std::function<void(std::int64_t, const Coordinate&)>& visit) const {
+  std::vector<std::vector<std::vector<std::int64_t>>> coordinates(axes_.size());  // by part
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    coordinates[dim].resize(axes_[dim].sizes.size());
+    for (std::size_t i = 0; i < axes_[dim].part_of.size(); ++i) {
+      const auto part = static_cast<std::size_t>(axes_[dim].part_of[i]);
+      coordinates[dim][part].push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  for (std::size_t cell = 0; cell < inside_cells_; ++cell) {
+    if (!cells[cell]) continue;
+    const std::vector<std::size_t> parts = parts_of(cell);
+    std::vector<std::size_t> places(parts.size());
+    Coordinate coordinate(axes_.size());
+    for (std::int64_t left = size(cell); left > 0; --left) {
+      std::int64_t index = 0;
+      for (std::size_t dim = 0; dim < parts.size(); ++dim) {
+        coordinate[dim] = coordinates[dim][parts[dim]][places[dim]];
+        index = index * layout_->size(dim) + coordinate[dim];
+      }
+      visit(index, coordinate);
+      for (std::size_t dim = parts.size(); dim-- > 0;) {
+        if (++places[dim] < coordinates[dim][parts[dim]].size()) break;
+        places[dim] = 0;
+      }
     }
   }
 }
@@ -115,14 +134,14 @@ std::vector<std::int64_t> RankGrid::ranks(const std::function<bool(std::size_t)>
   std::vector<bool> takes(tags_.size());
   for (std::size_t cell = 0; cell < tags_.size(); ++cell) takes[cell] = wanted(cell);
   std::vector<std::int64_t> ranks;
-  for_each_inside([&](std::int64_t index, const Coordinate&, std::size_t cell) {
-    if (takes[cell]) ranks.push_back(layout_->rank_at_index(index));
+  for_each_inside(takes, [&](std::int64_t index, const Coordinate&) {
+    ranks.push_back(layout_->rank_at_index(index));
   });
   for (std::size_t i = 0; i < outside_.part_of.size(); ++i) {
     const auto part = static_cast<std::size_t>(outside_.part_of[i]);
     if (takes[inside_cells_ + part]) ranks.push_back(outsider(static_cast<std::int64_t>(i)));
   }
-  if (!layout_->is_iota()) std::sort(ranks.begin(), ranks.end());
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
@@ -263,8 +282,7 @@ void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
   std::vector<std::vector<std::uint64_t>> labels;
   for (const Axis& axis : axes_) labels.emplace_back(axis.part_of.size());
   std::vector<std::uint64_t> outside(outside_.part_of.size());
-  for_each_inside([&](std::int64_t index, const Coordinate& coordinate, std::size_t cell) {
-    if (!wanted[cell]) return;
+  for_each_inside(wanted, [&](std::int64_t index, const Coordinate& coordinate) {
     const std::uint64_t value = answer(layout_->rank_at_index(index));
     std::int64_t step = 1;
     for (std::size_t dim = axes_.size(); dim-- > 0;) {

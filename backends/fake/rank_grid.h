@@ -29,7 +29,7 @@ class RankGrid {
   /// The coordinate of its rank with the smallest index in the mesh. Inside only.
   Coordinate first_coordinate(std::size_t cell) const;
   std::int64_t first_rank(std::size_t cell) const;
-  /// Ranks of all cells for which `wanted(cell)` holds, ascending. Visits every rank of the world.
+  /// Ranks of all cells for which `wanted(cell)` holds, ascending. Visits these ranks.
   std::vector<std::int64_t> ranks(const std::function<bool(std::size_t cell)>& wanted) const;
   /// The place of the cells with this tag: "dp 0-7, tp 0-63" when all such coordinates are theirs,
   /// else "ranks 0-3,8"; long lists end in "...". Empty when they are all ranks of the mesh.
@@ -63,8 +63,10 @@ class RankGrid {
   std::vector<std::size_t> parts_of(std::size_t cell) const;
   std::size_t cell_of_parts(const std::vector<std::size_t>& parts) const;
   std::int64_t outsider(std::int64_t index) const;
-  void for_each_inside(const std::function<void(std::int64_t index, const Coordinate&,
-                                                std::size_t cell)>& visit) const;
+  /// The ranks of these cells that are inside of the mesh, by cell.
+  void for_each_inside(
+      const std::vector<bool>& cells,
+      const std::function<void(std::int64_t index, const Coordinate&)>& visit) const;
 
   const MeshLayout* layout_;
   std::int64_t world_size_;

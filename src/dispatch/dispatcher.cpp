@@ -272,7 +272,7 @@ const Handler* handler_of(const OpRow& row, const Arguments& args) {
 
 // Here alone, since every try block that catches exceptions costs time. The error of a decided call
 // shows it as the decision saw it, with plain tensors as replicas.
-void tell_call(Error& error, const OpRow& row, const Arguments& args) {
+void add_call(Error& error, const OpRow& row, const Arguments& args) {
   if (has_context(error)) return;
   if (compute_mesh(row, args) != nullptr && handler_of(row, args) == nullptr) {
     try {
@@ -289,7 +289,7 @@ Results observed_results(const Given& given) {
   const auto& [plain, row, args] = given;
   ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
   std::optional<ObservedOp> reported;
-  if (row.opaque()) tell_given(row, args, reported);
+  if (row.opaque()) report_given(row, args, reported);
   const Handler* handled = handler_of(row, args);
   Results results = handled ? handled->handler(plain, row, args) : run_row(given);
   observed.ended(results);
@@ -303,7 +303,7 @@ Results dispatch_one(const Given& given) {
   try {
     return observed_results(given);
   } catch (Error& error) {
-    tell_call(error, given.row, given.args);
+    add_call(error, given.row, given.args);
     throw;
   }
 }

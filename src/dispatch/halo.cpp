@@ -88,7 +88,7 @@ Tensor exchange_halo(const Tensor& local, std::size_t dim, ProcessGroup& group,
     arriving.push_back(got);
   }
   std::vector<std::uint64_t> alike;
-  group.tell_apart([&](std::int64_t rank) {
+  group.compare_answers([&](std::int64_t rank) {
     if (alike.empty()) alike = likeness(group.size(), owned, needed);
     return alike[static_cast<std::size_t>(rank)];
   });

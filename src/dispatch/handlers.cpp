@@ -20,7 +20,7 @@
 
 namespace shardlab {
 
-void tell_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed) {
+void report_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed) {
   const MeshLayout* layout = compute_mesh(row, args);
   if (layout == nullptr || observer_to_tell() == nullptr) return;
   OpSchema schema{&row, args, layout};
@@ -49,7 +49,7 @@ namespace {
 template <HandlerFn kHandler>
 Results reported(Calls& calls, const OpRow& row, const Arguments& args) {
   std::optional<ObservedOp> observed;
-  tell_given(row, args, observed);
+  report_given(row, args, observed);
   return kHandler(calls, row, args);
 }
 

@@ -21,7 +21,7 @@ DTensor without_terms(const DTensor& x) {
   return redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
 }
 
-bool has_tensor_beside_lists(const Arguments& args) {
+bool mixes_tensors_and_lists(const Arguments& args) {
   return std::ranges::any_of(args, [](const Argument& argument) {
     return argument.is_tensor() && argument.tensor().defined();
   });
@@ -52,7 +52,7 @@ void check_written_terms(const OpRow& row, const Arguments& args, const Argument
 }  // namespace
 
 Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
-  if (!has_tensor_beside_lists(args)) return args;
+  if (!mixes_tensors_and_lists(args)) return args;
   Arguments whole = args;
   for (Argument& argument : whole) {
     if (!argument.is_tensor() || !argument.tensor().defined()) continue;

@@ -32,7 +32,7 @@ class ObservedOp {
 
 /// An op whose handler decides by itself how to place its operands: the observer receives them as
 /// they are. Nothing where none of them is distributed. `observed` then lives as long as the op.
-void tell_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed);
+void report_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed);
 
 /// A call with its operands and results. Without ended() it has failed.
 class ObservedCall {

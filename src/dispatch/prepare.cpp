@@ -114,10 +114,6 @@ void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& p
   }
 }
 
-}  // namespace
-
-namespace {
-
 // A masked lookup requires its indices as mask partials: every rank takes all of them and its
 // kernel makes the mask. Nothing moves for that, so such mesh dims are required whole.
 const DTensorSpec* wanted_pieces(const DTensorSpec* want) {

@@ -81,19 +81,22 @@ std::string text_of_mesh(const MeshLayout& mesh) {
 
 bool is_number(const DTensorSpec& spec) { return spec.is_replicated() && spec.numel() == 1; }
 
-// A replicated number counts as one on every mesh, where this rank holds it.
+// A replicated number counts as one on every mesh, where this rank holds it. The observer hears of
+// an implicit redistribution without a plan.
 const DTensorSpec* spec_on(const OpRow& row, const SchemaArgument& argument, const DTensor& number,
-                           const DTensorSpec& first) {
+                           const DTensorSpec& first, std::size_t slot) {
   const MeshLayout* mesh = first.layout();
   const std::int64_t rank = current_rank().rank;
   const bool lacks = mesh->coordinate_of(rank) && !number.spec()->layout()->coordinate_of(rank);
   if (!is_number(*number.spec()) || lacks) refuse_meshes(row, first, number, argument);
-  if ((current_rank().mode & kModeObserve) != 0) {
-    current_rank().observer->warning(
-        fmt::format("{}: {} is a replicated number on mesh {} and counts as one on {}", row.name(),
-                    argument.name, number.spec()->layout()->text(), mesh->text()));
+  const DTensorSpec* target = mesh->arena().spec(mesh, Placements(mesh->ndim()), number.meta());
+  if (Observer* const observer = observer_to_tell()) {
+    observer->redistribution({.source = number.spec(),
+                              .target = target,
+                              .argument = static_cast<int>(slot),
+                              .position = current_rank().position});
   }
-  return mesh->arena().spec(mesh, Placements(mesh->ndim()), number.meta());
+  return target;
 }
 
 // D-15, strict: its elements would pass for numbers.
@@ -170,7 +173,9 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
       if (layout != nullptr) {
         slot.spec = slot.handle.distributed() ? slot.handle.spec()
                                               : replica_spec(row, declared, slot.handle, layout);
-        if (slot.spec->layout() != layout) slot.spec = spec_on(row, declared, slot.handle, *first);
+        if (slot.spec->layout() != layout) {
+          slot.spec = spec_on(row, declared, slot.handle, *first, result.slots.size());
+        }
       }
     }
     const DTensorSpec* spec = slot.spec;

@@ -180,8 +180,8 @@ MeshView unflattened(const MeshView& view, std::size_t mesh_dim, const Dims& siz
   if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; }) ||
       product(sizes) != length) {
     refuse(ErrorKind::kValue,
-           fmt::format("the sizes {} multiply to {}, and the dim has {} ranks",
-                       text_of_list(sizes, " x "), product(sizes), length),
+           fmt::format("{} has {} ranks, and {} has {}", text_of_mesh_dims(names, sizes),
+                       product(sizes), view.names[mesh_dim], length),
            fmt::format("give sizes whose product is {}", length));
   }
   MeshView result{view.root, {}, {}, {}};

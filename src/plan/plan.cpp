@@ -53,7 +53,7 @@ Dims graph_shape(const Plan& plan, std::size_t step, const Coordinate& coordinat
 
 }  // namespace
 
-bool stands_for_order(const DTensorSpec& spec) {
+bool encodes_order(const DTensorSpec& spec) {
   return !spec.has_strided_order() ||
          decode_strided(spec.placements(), spec.layout()->shape()).has_value();
 }
@@ -163,7 +163,7 @@ std::optional<CostModel> graph_model(const DTensorSpec& source, const DTensorSpe
   if (source.has_strided() || target.has_strided()) {
     // The reference does so also where uneven cuts make the order hold other elements, which only
     // make_safe_plan checks.
-    if (!stands_for_order(source) || !stands_for_order(target)) return std::nullopt;
+    if (!encodes_order(source) || !encodes_order(target)) return std::nullopt;
     return CostModel::kTime;
   }
   const bool default_orders = source.has_default_order() && target.has_default_order();

@@ -45,7 +45,7 @@ void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Place
 
 /// True when a graph plan may start or end at a spec: its strided shards, if they mean an order,
 /// are the strided form of some order (layout README).
-bool stands_for_order(const DTensorSpec& spec);
+bool encodes_order(const DTensorSpec& spec);
 /// True when the strided shards of a spec mean an order that holds the same elements on every rank.
 /// On cuts with remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2). Shards that a view
 /// left mean none.

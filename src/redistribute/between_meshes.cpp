@@ -9,6 +9,8 @@
 
 #include "base/fix.h"
 #include "comm/device_mesh.h"
+#include "comm/filling.h"
+#include "comm/observer.h"
 #include "mesh/local_shape.h"
 #include "mesh/mesh_views.h"
 #include "redistribute/local_math.h"
@@ -136,37 +138,45 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
          kMostRanks);
   }
   const auto from = holders_of(source), to = holders_of(target);
+  const auto here = to.find(own);
+  Tensor result =
+      empty(*current_rank().device, target.ndim() == 0 ? Dims{} : Dims{0}, target.dtype());
+  if (here != to.end()) {
+    const DTensorSpec& spec = *here->second.spec;
+    const TensorMeta meta = local_meta(spec, *spec.layout()->coordinate_of(own));
+    result = empty(*current_rank().device, meta.shape, meta.dtype);
+  }
   std::vector<Tensor> sent;
-  for (const auto& [rank, receiver] : to) {
-    if (rank == own || !from.contains(own)) continue;
-    for (const Holder* holder : sources_of(from, rank)) {
-      if (holder->rank != own) continue;
-      for (const Box& box : shared_boxes(holder->view, receiver.view)) {
-        const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
-        sent.push_back(world.send(message, rank, kMoveTag, Issue::kAsync));
+  std::vector<std::pair<Tensor, Tensor>> arriving;  // each with its place
+  {
+    const BatchScope batch;  // two ranks that send to each other would wait in a queue of both
+    for (const auto& [rank, receiver] : to) {
+      if (rank == own || !from.contains(own)) continue;
+      for (const Holder* holder : sources_of(from, rank)) {
+        if (holder->rank != own) continue;
+        for (const Box& box : shared_boxes(holder->view, receiver.view)) {
+          const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
+          sent.push_back(world.send(message, rank, kMoveTag, Issue::kAsync));
+        }
       }
     }
-  }
-  const auto here = to.find(own);
-  Tensor result;
-  if (here == to.end()) {
-    result = empty(*current_rank().device, target.ndim() == 0 ? Dims{} : Dims{0}, target.dtype());
-  } else {
-    const MeshLayout& part = *here->second.spec->layout();
-    const TensorMeta meta = local_meta(*here->second.spec, *part.coordinate_of(own));
-    result = empty(*current_rank().device, meta.shape, meta.dtype);
-    for (const Holder* holder : sources_of(from, own)) {
+    for (const Holder* holder :
+         here == to.end() ? std::vector<const Holder*>() : sources_of(from, own)) {
       for (const Box& box : shared_boxes(holder->view, here->second.view)) {
-        Tensor place = box_of(result, box, &Shared::to);
-        const Tensor part_of_x = holder->rank == own
-                                     ? box_of(x, box, &Shared::from)
-                                     : world.recv(contiguous_meta(place.shape(), target.dtype()),
-                                                  holder->rank, kMoveTag);
-        place.device()->copy(place, part_of_x);
+        const Tensor place = box_of(result, box, &Shared::to);
+        const TensorMeta meta = contiguous_meta(place.shape(), target.dtype());
+        arriving.emplace_back(holder->rank == own
+                                  ? box_of(x, box, &Shared::from)
+                                  : world.recv(meta, holder->rank, kMoveTag, Issue::kAsync),
+                              place);
       }
     }
   }
   for (const Tensor& message : sent) message.wait();
+  for (auto& [piece, place] : arriving) {
+    piece.wait();
+    place.device()->copy(place, piece);
+  }
   return result;
 }
 
@@ -243,19 +253,18 @@ std::optional<Tensor> refined(const Tensor& x, const DTensorSpec& source, const 
   if (const auto own = cut_of_replicas(x, source, target)) return own;
   const MeshLayout* fine = refinement(*source.layout(), *target.layout());
   if (fine == nullptr || fine->size() != current_rank().world->size()) return std::nullopt;
+  if (const auto specs = gathered_on_refinement(source, target)) {
+    current_rank().meshes->construct(fine);
+    return redistribute_tensor(DTensor(x, specs->first), specs->second, options).local();
+  }
   const auto from = cuts_on(*fine, source), to = cuts_on(*fine, target);
   if (!from || !to) return std::nullopt;
   if (*from == *to) return x;
+  if (!begins_all(*from, *to)) return std::nullopt;
   const DTensorSpec* has = spec_of_cuts(*fine, *from, source);
   const DTensorSpec* wants = spec_of_cuts(*fine, *to, target);
-  if (begins_all(*from, *to)) {
-    const Coordinate at = *fine->coordinate_of(current_rank().rank);
-    return cut_out(x, local_view(*has, at), *wants, at);
-  }
-  const bool parts = source.layout()->is_cut() || target.layout()->is_cut();
-  if (parts || !begins_all(*to, *from)) return std::nullopt;
-  current_rank().meshes->construct(fine);
-  return redistribute_tensor(DTensor(x, has), wants, options).local();
+  const Coordinate at = *fine->coordinate_of(current_rank().rank);
+  return cut_out(x, local_view(*has, at), *wants, at);
 }
 
 const DTensorSpec* reduced(const DTensorSpec& spec) {
@@ -268,23 +277,45 @@ DTensor move_between(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options) {
   const DTensor whole = redistribute_tensor(x, reduced(*x.spec()), options);
   const DTensorSpec* arrives = reduced(*target);
+  if (Observer* const observer = observer_to_tell()) {
+    observer->redistribution({.source = whole.spec(),
+                              .target = arrives,
+                              .argument = options.argument,
+                              .backward = options.direction == Direction::kBackward,
+                              .position = current_rank().position});
+  }
   std::optional<Tensor> piece = refined(whole.local(), *whole.spec(), *arrives, options);
   if (!piece) piece = exchanged(whole.local(), *whole.spec(), *arrives);
   return redistribute_tensor(DTensor(*piece, arrives), target, options);
 }
 
-double bytes_between(const DTensorSpec& source, const DTensorSpec& target) {
+MoveCost cost_between(const DTensorSpec& source, const DTensorSpec& target) {
   const auto from = holders_of(*reduced(source)), to = holders_of(*reduced(target));
-  std::int64_t most = 0;
+  const auto item = static_cast<double>(item_bytes(source.dtype()));
+  MoveCost cost;
   for (const auto& [rank, receiver] : to) {
-    std::int64_t elements = 0;
+    double bytes = 0;
     for (const Holder* holder : sources_of(from, rank)) {
       if (holder->rank == rank) continue;
-      for (const Box& box : shared_boxes(holder->view, receiver.view)) elements += elements_of(box);
+      for (const Box& box : shared_boxes(holder->view, receiver.view)) {
+        bytes += static_cast<double>(elements_of(box)) * item;
+        ++cost.messages;
+      }
     }
-    most = std::max(most, elements);
+    cost.most_bytes = std::max(cost.most_bytes, bytes);
+    cost.all_bytes += bytes;
   }
-  return static_cast<double>(most) * static_cast<double>(item_bytes(source.dtype()));
+  return cost;
+}
+
+std::optional<std::pair<const DTensorSpec*, const DTensorSpec*>> gathered_on_refinement(
+    const DTensorSpec& source, const DTensorSpec& target) {
+  if (source.layout()->is_cut() || target.layout()->is_cut()) return std::nullopt;
+  const MeshLayout* fine = refinement(*source.layout(), *target.layout());
+  const auto from = fine == nullptr ? std::nullopt : cuts_on(*fine, source);
+  const auto to = fine == nullptr ? std::nullopt : cuts_on(*fine, target);
+  if (!from || !to || *from == *to || !begins_all(*to, *from)) return std::nullopt;
+  return std::pair(spec_of_cuts(*fine, *from, source), spec_of_cuts(*fine, *to, target));
 }
 
 }  // namespace shardlab

@@ -6,6 +6,9 @@
 // from its own part if it is in one.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "mesh/dtensor.h"
 #include "redistribute/options.h"
 
@@ -16,8 +19,20 @@ namespace shardlab {
 DTensor move_between(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options);
 
-/// The bytes that the rank that receives most receives; no plan moves fewer. Without pending
-/// reductions, which are priced on their own mesh.
-double bytes_between(const DTensorSpec& source, const DTensorSpec& target);
+/// A move of pieces. Without pending reductions, which are priced on their own mesh.
+struct MoveCost {
+  double most_bytes = 0;  ///< of the rank that receives most: no plan moves fewer
+  double all_bytes = 0;
+  std::int64_t messages = 0;
+};
+MoveCost cost_between(const DTensorSpec& source, const DTensorSpec& target);
+inline double bytes_between(const DTensorSpec& source, const DTensorSpec& target) {
+  return cost_between(source, target).most_bytes;
+}
+
+/// Both as types on the common refinement of their meshes, where a redistribution gathers what the
+/// target lacks and no message is sent; nothing for other moves.
+std::optional<std::pair<const DTensorSpec*, const DTensorSpec*>> gathered_on_refinement(
+    const DTensorSpec& source, const DTensorSpec& target);
 
 }  // namespace shardlab

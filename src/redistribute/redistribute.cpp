@@ -20,7 +20,7 @@ InUse<Plan> find_plan(const DTensorSpec* source, const DTensorSpec* target, cons
 }
 
 /// one record for one execution, made by the executor.
-void tell_observer(const Plan& plan, const RedistributeOptions& options) {
+void report_moves(const Plan& plan, const RedistributeOptions& options) {
   Observer* const observer = observer_to_tell();
   if (observer == nullptr) return;
   observer->redistribution({.source = plan.source,
@@ -33,7 +33,7 @@ void tell_observer(const Plan& plan, const RedistributeOptions& options) {
 
 Tensor execute(const Plan& plan, const DeviceMesh& mesh, Tensor x,
                const RedistributeOptions& options, const TensorExtras* extras) {
-  tell_observer(plan, options);
+  report_moves(plan, options);
   // The mask is placed as the tensor is now, so it is applied before anything moves (K-18, X-15).
   if (extras && extras->mask.defined()) x = masked(x, extras->mask);
   const StepRunner runner(plan, mesh, options);
@@ -50,7 +50,7 @@ DTensor moved(const DTensor& x, const DTensorSpec* target, const RedistributeOpt
   const bool stays = plan->steps.empty();
   DTensor result(stays ? x.local() : execute(*plan, mesh, x.local(), options, extras), target);
   if (stays) result.impl()->extras = x.impl()->extras;
-  tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
+  report_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
   return result;
 }
 

@@ -193,6 +193,16 @@ class Examples(Installed):
             self.assertAlmostEqual(mine, others, delta=2e-4)
         self.assertLess(four[8], four[0])  # losses
 
+    def test_views_of_the_ranks(self):
+        numbers = re.compile(r"(\d+\.\d+)")
+        four, one = (list(map(float, numbers.findall(self.told("views", *arguments))))
+                     for arguments in ((), ("--ranks", "1")))
+        self.assertEqual(len(four), 3)
+        for mine, others in zip(four, one):
+            self.assertAlmostEqual(mine, others, delta=2e-4 * others)
+        self.assertGreater(four[1], 0.5)
+        self.assertAlmostEqual(four[2], 0.5, delta=1e-3)
+
     def test_gpipe(self):
         self.assertRegex(self.told("pipe"), r"^stage 1: loss \d\.\d{4} \|g\| 0\.\d{5}\n$")
 

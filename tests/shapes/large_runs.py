@@ -38,6 +38,8 @@ SETTINGS = {
     "dual_pipe_v": {"mesh.pp": 4},
     "experts_on_views": {"mesh.dp": 4},
     "stage_on_its_slice": {"mesh.pp": 2},
+    "stages_on_slices": {"mesh.pp": 2},
+    "training_views": {"mesh.w": 16},
     "views_of_the_ranks": {"mesh.w": 8},
     "first_use": {"mesh.cp": 4},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},

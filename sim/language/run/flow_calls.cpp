@@ -197,6 +197,8 @@ FlowWalk::Held FlowWalk::call_method(const ast::Expression& at, const ast::Attri
     }
     return {};
   }
+  const bool timed = name == "wait" && given.positional.size() + given.keywords.size() > 0;
+  if (timed && tries_ > 0) graph_.nodes_[node(Kind::kDecides, begin)].name = "timeout";
   if (is_one_of(kAbout, name)) return names_size(name) ? size_of(at, object) : Held();
   static constexpr std::array<std::string_view, 6> kAdds = {
       "append", "extend", "insert", "save_for_backward", "update", "add"};

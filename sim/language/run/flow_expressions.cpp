@@ -249,7 +249,9 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Comprehensio
     for (const Id id : items.memory) {
       if (state_.memory[id].list) unite(passes, state_.memory[id].content);
     }
-    unite(control_, {decides(each.iterable->span.begin, passes)});
+    const Id decision = decides(each.iterable->span.begin, passes);
+    graph_.nodes_[decision].name = "passes";
+    unite(control_, {decision});
     std::vector<std::string> names;
     ast::collect_targets(*each.target, names);
     Held item = item_of(items);

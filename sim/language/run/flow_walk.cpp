@@ -455,7 +455,9 @@ void FlowWalk::run_node(const ast::Statement& at, const ast::For& node) {
   for (const Id id : items.memory) {
     if (state_.memory[id].list) unite(passes, state_.memory[id].content);
   }
-  loop(decides(at.span.begin, passes), [&] {
+  const Id decision = decides(at.span.begin, passes);
+  graph_.nodes_[decision].name = "passes";
+  loop(decision, [&] {
     const auto* name = std::get_if<ast::Name>(&node.target->node);
     Held item = item_of(items);
     // A loop takes all entries.
@@ -540,7 +542,10 @@ void FlowWalk::run_node(const ast::Statement& at, const ast::Assert& node) {
 }
 
 void FlowWalk::run_node(const ast::Statement&, const ast::Try& node) {
+  const int caught = node.handlers.empty() ? 0 : 1;
+  tries_ += caught;
   execute(node.body);
+  tries_ -= caught;
   for (const ast::Try::Handler& handler : node.handlers) {
     const State before = state_;
     execute(handler.body);

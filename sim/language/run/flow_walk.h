@@ -185,6 +185,7 @@ class FlowWalk {
   std::vector<Scope> scopes_ = {{}};
   std::map<std::tuple<const ast::Function*, std::uint32_t, int>, int> scope_numbers_;
   std::vector<Frame> frames_ = {{}};
+  int tries_ = 0;                ///< around, with handlers
   std::vector<Ids> left_loops_;  ///< for each loop around: conditions under which it is left
   std::map<const ast::Function*, std::vector<Held>> defaults_;
   std::map<std::string, const ast::Function*> methods_;  ///< of classes, by path

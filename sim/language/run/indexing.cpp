@@ -204,9 +204,9 @@ class TensorIndexer {
 
   void note_advanced(const DTensor& index) {
     advanced_ = true;
-    indices_.resize(static_cast<std::size_t>(dim_) - beside_);
+    indices_.resize(static_cast<std::size_t>(dim_) - extra_dims_);
     indices_.emplace_back(index);
-    beside_ += dims_of(index) - 1;
+    extra_dims_ += dims_of(index) - 1;
     dim_ += static_cast<std::int64_t>(dims_of(index));
   }
 
@@ -214,7 +214,7 @@ class TensorIndexer {
   DTensor tensor_;
   std::int64_t dim_ = 0;
   bool advanced_ = false;
-  std::size_t beside_ = 0;  ///< dims of masks that have no entry of their own among the indices
+  std::size_t extra_dims_ = 0;  ///< dims of masks that have no entry of their own among the indices
   Values indices_;
 };
 

@@ -21,6 +21,7 @@
 #include "sim/language/values/python_error.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/types/claim.h"
+#include "sim/types/typed_program.h"
 
 // For debuggers, which stop here before a statement of the program: both numbers are in the
 // registers of the first two arguments, also without debug information (sim/README.md).
@@ -209,6 +210,10 @@ void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::i
                              SourceSpan place) {
   if (++passes <= most) return;
   enter(place);
+  if (loop == "def") {
+    fail(ErrorKind::kRuntime, Fix{"keep results that are asked for again, or use a loop"},
+         "more than {} calls and passes through for loops", most);
+  }
   fail(ErrorKind::kRuntime,
        Fix{loop == "while" ? "does the condition ever become False?"
                            : "loop over less, or leave with break"},
@@ -273,10 +278,17 @@ Interpreter::Flow Interpreter::run_with(const ast::Statement& statement, const a
   enter(expression->span);
   if (const auto* mesh = context.get<MeshValue>()) {
     entered_meshes_.push_back(*mesh);
+    TypedProgram* typed = typed_program();
     struct LeaveMesh {
       std::vector<MeshValue>& entered;
-      ~LeaveMesh() { entered.pop_back(); }
-    } const leave{entered_meshes_};
+      TypedProgram* typed;
+      const MeshLayout* outer;
+      ~LeaveMesh() {
+        entered.pop_back();
+        if (typed != nullptr) typed->look_along(outer);
+      }
+    } const leave{entered_meshes_, typed,
+                  typed == nullptr ? nullptr : typed->look_along(mesh->layout)};
     if (target) assign(*target, context, statement.span);
     return run_with(statement, node, item + 1);
   }
@@ -653,6 +665,7 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
          "calls are nested too deeply: more than {}", kMostNestedCalls);
   }
   const SourceSpan place = position_;
+  count_pass("def", for_steps_, 10 * setup_.step_limit, place);
   Frame* const caller = std::exchange(frame_, &frame);
   const std::size_t names_of_caller = std::exchange(own_names_, comprehended_.size());
   ++calls_;
@@ -690,12 +703,12 @@ void Interpreter::assert_close(const Value& a, const Value& b) {
   if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
 }
 
-void Interpreter::tell_backward(const DTensor& loss, const DTensor& seed) {
+void Interpreter::report_backward(const DTensor& loss, const DTensor& seed) {
   if (setup_.sink != nullptr) setup_.sink->backward_begins(loss, seed);
 }
 
 void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph graph) {
-  tell_backward(loss, seed);
+  report_backward(loss, seed);
   using Tell = std::function<void(const std::string& name, const DTensor& grad)>;
   const auto each_gradient = [this](const Tell& tell) {
     if (setup_.sink == nullptr) return;

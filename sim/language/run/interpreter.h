@@ -196,7 +196,7 @@ class Interpreter {
   /// only those ranks that have the same value.
   Value settle(const Value& value);
   /// Whether the run is that of several ranks, on which values may vary.
-  bool stands_for_several() const;
+  bool represents_several() const;
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
   /// For functions that are called later: a variable that is emptied when the program has ended.
@@ -227,7 +227,7 @@ class Interpreter {
   /// From now on effects are stored there; null: nowhere. Returns the former place.
   Effects* note_effects_in(Effects* effects) { return std::exchange(effects_, effects); }
   /// Reports to the sink that gradients of `loss` are computed.
-  void tell_backward(const DTensor& loss, const DTensor& seed);
+  void report_backward(const DTensor& loss, const DTensor& seed);
   /// backward(), and reports to the sink the gradients before and after it.
   void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
 
@@ -371,11 +371,11 @@ class Interpreter {
   // For defs: a recursion without an end is refused with its place, with every stack size.
   static constexpr int kMostNestedCalls = 50;
 
-  /// Counts a pass through a loop. Fails with Runtime beyond the limit.
+  /// Counts a pass through a loop, or a call of a def. Fails with Runtime beyond the limit.
   void count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most, SourceSpan place);
 
   std::int64_t steps_ = 0;      ///< passes through while loops
-  std::int64_t for_steps_ = 0;  ///< passes through for loops and comprehensions
+  std::int64_t for_steps_ = 0;  ///< calls, and passes of for and comprehensions
   int calls_ = 0;               ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;

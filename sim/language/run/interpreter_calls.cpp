@@ -15,7 +15,7 @@
 
 namespace shardlab {
 
-bool Interpreter::stands_for_several() const {
+bool Interpreter::represents_several() const {
   return setup_.questions != nullptr && !setup_.questions->settled();
 }
 

@@ -38,7 +38,7 @@ const Value* Interpreter::known_name(const std::string& module, const std::strin
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name& node) {
   constexpr const char* kAssign = "assign to it first, on every way that leads here";
   const auto now = [this](const Value& value) {
-    return value.is<RankValue>() && !stands_for_several() ? here(value) : value;
+    return value.is<RankValue>() && !represents_several() ? here(value) : value;
   };
   if (const OwnName* own = find_own(node.id)) return now(*own->value);
   if (frame_ != nullptr) {
@@ -74,10 +74,6 @@ void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
   fail(Fix{"give the number another name"}, "'{0}' is a number here, which hides the namespace {0}",
        name->id);
 }
-
-}  // namespace
-
-namespace {
 
 const DictEntries& entries_of(const Value& value) {
   if (const auto* dict = value.get<DictValue>()) return *dict->entries;

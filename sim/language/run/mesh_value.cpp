@@ -14,6 +14,7 @@
 #include "base/nearest.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
+#include "comm/observer.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/mesh_views.h"
 #include "sim/language/values/rank_value.h"
@@ -121,6 +122,32 @@ MeshValue flattened(Interpreter& in, const MeshValue& mesh, std::string name) {
   return flat;
 }
 
+// "fake", or ("fake", options).
+static bool names_fake(const Value& backend) {
+  if (const auto* text = backend.get<std::string>()) return *text == "fake";
+  return backend.is_sequence() && std::ranges::any_of(items_of(backend), names_fake);
+}
+
+void warn_of_fake(const MeshLayout& layout, const Value& backends) {
+  std::vector<std::string> dims;
+  const auto* by_dim = backends.get<DictValue>();
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (layout.size(dim) == 1) continue;
+    bool fake = by_dim == nullptr && layout.ndim() == 1 && names_fake(backends);
+    for (std::size_t i = 0; by_dim != nullptr && i < by_dim->entries->size(); ++i) {
+      const auto& [key, backend] = (*by_dim->entries)[i];
+      fake |= mesh_dim(layout, key) == dim && names_fake(backend);
+    }
+    if (fake) dims.push_back(layout.names()[dim]);
+  }
+  Observer* const observer = observer_to_tell();
+  if (dims.empty() || observer == nullptr) return;
+  observer->warning(fmt::format(
+      "mesh.fake-backend: backend_override gives {} of {} the backend fake: in PyTorch collectives "
+      "over several ranks of it do nothing, here they are carried out",
+      text_of_list(dims, ", "), layout.text()));
+}
+
 std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
   constexpr std::string_view kAsker = "mesh";
   if (const auto* name = dim.get<std::string>()) return mesh_dim_named(layout, *name, kAsker);
@@ -131,7 +158,7 @@ std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
 }
 
 Value by_rank(const Interpreter& in, std::function<Value(std::int64_t)> at) {
-  if (!in.stands_for_several()) return at(in.setup().rank);
+  if (!in.represents_several()) return at(in.setup().rank);
   return rank_value(std::move(at), in.setup().rank);
 }
 

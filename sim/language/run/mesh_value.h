@@ -32,6 +32,10 @@ MeshValue slice_mesh(Interpreter& interpreter, const MeshValue& mesh, const Valu
 ///   fails  Value: the name is taken
 MeshValue flattened(Interpreter& interpreter, const MeshValue& mesh, std::string name);
 
+/// Warns of dims of several ranks to which a program's `backend_override` gives the backend fake:
+/// in PyTorch collectives over them do nothing.
+void warn_of_fake(const MeshLayout& layout, const Value& backends);
+
 /// The dim of a mesh that a program gives by name or by number, also from the end.
 ///   fails  Value
 std::size_t mesh_dim(const MeshLayout& layout, const Value& dim);

@@ -101,9 +101,7 @@ TEST_CASE("views that cannot be say what is wrong and what to write") {
       {[&] {
          unflattened(view, 1, {2, 2}, Names{"a", "b"});
        },
-       "Value: _unflatten: the sizes 2 x 2 multiply to 4, and the dim has 3 ranks | give sizes "
-       "whose "
-       "product is 3"},
+       "Value: _unflatten: {a:2, b:2} has 4 ranks, and tp has 3 | give sizes whose product is 3"},
       {[&] {
          unflattened(view, 1, {3}, Names{"a", "b"});
        },

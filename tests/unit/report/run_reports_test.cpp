@@ -38,6 +38,30 @@ z.backward()
 """
 )";
 
+// Rank 0 is in the groups 0, 3 along ep and 0, 1 along efsdp; the latter are those along tp, too.
+const char* const kViews = R"([mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[4@dp, 4]"
+[program]
+code = """
+def build():
+    names = ("efsdp", "ep")
+    return DeviceMesh("cpu", [[0, 3], [1, 2]], mesh_dim_names=names, preserve_rank_order=True)
+sparse = build()
+t = x.redistribute(sparse, [S(1), S(0)])
+u = t * 2
+rows = u.redistribute(sparse, [S(1), R])
+v = rows.redistribute(sparse, [R, R])
+tp = mesh["tp"]
+part = distribute(v.to_local(), mesh=tp, tp=S(0))
+whole = part.redistribute(tp, [R])
+e = distribute(v.to_local(), mesh=sparse["ep"], ep=S(0))
+n = x * distribute(torch.ones([1]), mesh=sparse)
+"""
+)";
+
 ScenarioResult result_of(const std::string& text) {
   return run_scenario(test::scenario_of(text), all_ops(), {});
 }
@@ -97,7 +121,7 @@ TEST_CASE("B-60 an explicit move is logged with its place and its collective") {
 
 TEST_CASE("B-60 implicit moves of one argument on one line are one, with how often and how much") {
   const ScenarioResult result = result_of(kProgram);
-  const std::vector<ImplicitMove> moves = implicit_moves(result.run.events);
+  const std::vector<ImplicitMove> moves = implicit_moves(result.run);
   REQUIRE(moves.size() == 1);
   CHECK(moves[0].pass == Pass::kForward);
   CHECK(moves[0].line == 9);
@@ -115,6 +139,63 @@ TEST_CASE("B-60 implicit moves are told of where the scenario asks for warnings 
       implicit_warnings(result_of(std::string(kProgram) + "[expect]\nimplicit = \"warn\"\n").run) ==
       Texts{"line 9: aten::_softmax redistributes argument self from f32[2, 4@x] to f32[2, 4], "
             "2 times, 32 B sent by rank 0"});
+}
+
+TEST_CASE("B-60 types and collectives name their mesh where it is not the scenario's") {
+  const ScenarioResult result = result_of(kViews);
+  REQUIRE_FALSE(result.run.error);
+  std::vector<std::pair<std::string, std::string>> types;
+  for (const ValueReport& value : result.judgement.values) {
+    types.emplace_back(value.name, value.type);
+  }
+  const auto type = [&](const std::string& name) {
+    const auto found = std::ranges::find(types, name, [](const auto& one) { return one.first; });
+    return found == types.end() ? "none" : found->second;
+  };
+  CHECK(type("u") == "f32[4@ep, 4@efsdp] on sparse");
+  CHECK(type("part") == "f32[4@tp, 4] on mesh[\"tp\"]");
+  CHECK(type("e") == "f32[4@ep, 4] on sparse[\"ep\"]");
+  CHECK(type("n") == "f32[4@dp, 4]");
+  const std::string text = run_text(result, {.length = ReportLength::kFull});
+  has(text, "redistribute       f32[4@dp, 4] -> f32[4@ep, 4@efsdp] on sparse\n");
+  has(text, "mul.Scalar         f32[4@ep, 4@efsdp] on sparse -> f32[4@ep, 4@efsdp] on sparse\n");
+  has(text, "all_gather over ep of sparse (2 ranks)");
+  has(text, "all_gather     over tp             2 ranks    2 forward");
+  has(text, "1 implicit use of numbers on other meshes");
+  CHECK(result.run.implicit_count == 1);
+  const std::string log = log_text(result.run);
+  has(log, "all_gather over ep of sparse (2 ranks)");
+  has(log,
+      "aten::mul.Scalar(self f32[4@ep, 4@efsdp] on sparse, other=2) -> f32[4@ep, 4@efsdp] on "
+      "sparse");
+  has(log, "redistribute f32[1] on sparse: to f32[1]");
+  CHECK(run_text(result_of(kProgram), {.length = ReportLength::kFull}).find(" on mesh") ==
+        std::string::npos);
+}
+
+TEST_CASE("B-60 a name to which stages give values of their own is a value for each") {
+  const ScenarioResult result = result_of(R"([mesh]
+pp = 2
+tp = 2
+[inputs]
+x = "f32[5]"
+[program]
+code = """
+tp = mesh["tp"]
+whole = x.full_tensor()
+if mesh.get_local_rank("pp") == 0:
+    h = distribute(whole, mesh=tp, tp=S(0))
+else:
+    h = distribute(whole * 2, mesh=tp, tp=S(0))
+both = distribute(whole, mesh=tp, tp=S(0))
+"""
+)");
+  CHECK(result.met());
+  Texts names;
+  for (const ValueReport& value : result.judgement.values) {
+    if (value.spec != nullptr && is_verified(value)) names.push_back(value.name);
+  }
+  CHECK(names == Texts{"h on pp=0", "both", "h on pp=1"});
 }
 
 TEST_CASE("B-60 --why asks about an op, a line, a value, or all") {

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Programs of several meshes: one on a mesh of its own, on slices, on flattened and unflattened
+views and on permuted ranks has the same values and verdicts; the questions know two meshes.
+
+    meshes_test.py PROGRAM
+"""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+import program
+
+# The same weights and steps on whatever mesh `dense` is, with dims dp and tp.
+BODY = '''
+a = distribute_tensor(x, dense, [S(0), R])
+u = distribute_tensor(up, dense, [R, S(1)]).requires_grad_()
+d = distribute_tensor(down, dense, [R, S(0)]).requires_grad_()
+h = torch.relu(a @ u)
+y = h @ d
+z = y.redistribute(dense, [S(0), {}])
+loss = (z * z).sum()
+loss.backward()
+norm = torch.nn.utils.clip_grad_norm_([u, d], 0.5)
+'''
+FORMS = {
+    "one mesh": ("dp = 2\ntp = 3", "dense = mesh"),
+    "unflattened": ("w = 6", 'dense = mesh._unflatten("w", (2, 3), ("dp", "tp"))'),
+    "a slice": ("more = 1\ndp = 2\ntp = 3", 'dense = mesh["dp", "tp"]'),
+    "flattened": ("dp = 2\na = 3\nb = 1",
+                  'dense = DeviceMesh._concatenate([mesh["dp"], mesh["a", "b"]._flatten("tp")])'),
+    "made": ("tp = 6", 'dense = init_device_mesh("cpu", (2, 3), mesh_dim_names=("dp", "tp"))'),
+    "permuted": ("w = 6", 'dense = DeviceMesh("cpu", [[4, 0, 5], [1, 3, 2]], '
+                          'mesh_dim_names=("dp", "tp"), preserve_rank_order=True)'),
+    "part of a world": ("w = 8", 'dense = DeviceMesh("cpu", [[1, 2, 3], [5, 6, 7]], '
+                                 'mesh_dim_names=("dp", "tp"))'),
+}
+
+
+def scenario(mesh, made, last="R"):
+    return f'''
+seed = 7
+[mesh]
+{mesh}
+[inputs]
+x = "f32[5, 6]"
+up = "f32[6, 7]"
+down = "f32[7, 4]"
+[program]
+code = """
+{made}
+{BODY.format(last)}
+"""
+'''
+
+
+class Meshes(program.Program):
+    def facts(self, text, code=0):
+        ended, output, errors = self.shardlab("run", "--json", "--values", "100", text=text)
+        self.assertEqual(ended, code, output + errors)
+        return json.loads(output)
+
+    def values(self, facts):
+        """Elements of each value, and its outcome."""
+        return {f"{value['name']}#{value['occurrence']}":
+                ([held["elements"] for held in value["whole"][:1]], value["outcome"])
+                for value in facts["values"] if value["name"] in
+                ("a", "h", "y", "z", "loss", "norm", "u.grad", "d.grad")}
+
+    def test_one_program_on_every_kind_of_mesh(self):
+        one = self.values(self.facts(scenario(*FORMS["one mesh"])))
+        self.assertGreaterEqual(len(one), 8)
+        for name, form in FORMS.items():
+            with self.subTest(form=name):
+                facts = self.facts(scenario(*form))
+                self.assertEqual(self.values(facts), one)
+                self.assertEqual(facts["value_counts"]["wrong"], 0)
+
+    def test_the_views_of_a_training_stack_on_other_numbers_of_ranks(self):
+        path = pathlib.Path(__file__).resolve().parents[2] / "scenarios/models/training_views.toml"
+        for ranks in (12, 16):
+            output = self.fine("test", str(path), "--set", f"mesh.w={ranks}")
+            self.assertIn("\n2 passed, 0 failed\n", output)
+
+    def test_a_mistake_is_found_on_every_kind_of_mesh(self):
+        wrong = ("h = torch.relu(DTensor.from_local(a.to_local() @ u.to_local(), dense, "
+                 "[S(0), R], shape=(5, 3), stride=(3, 1)))")
+        for name, form in FORMS.items():
+            text = scenario(*form).replace("h = torch.relu(a @ u)", wrong).replace("h @ d", "h")
+            with self.subTest(form=name):
+                code, output, _ = self.shardlab("run", text=text)
+                self.assertEqual(code, 1, output)
+
+    def test_explain_knows_two_meshes(self):
+        code, output, errors = self.shardlab("explain", "add.Tensor", "f32[8@x, 4]",
+                                             "f32[8@ep, 4] on efsdp=2,ep=4", "--mesh", "x=8")
+        self.assertEqual(code, 2, output)
+        self.assertIn("the inputs live on different meshes", errors)
+        self.assertIn("{efsdp:2, ep:4} over ranks 0, 1, 2, 3, 4, 5, 6, 7", errors)
+        self.assertRegex(errors, r"other\.redistribute\(mesh, \[S\(0\)\]\).* moves \d+ B a rank")
+        told = self.fine("explain", "mul.Tensor", "f32[8@x, 4]", "f32[1] on efsdp=2,ep=4",
+                         "--mesh", "x=8")
+        self.assertIn("mul.Tensor gives f32[8@x, 4], by 1 op", told)
+        self.assertIn("input 1: f32[1] on {efsdp:2, ep:4} -> f32[1]", told)
+
+    def test_why_names_the_mesh_of_a_decision(self):
+        text = scenario(*FORMS["unflattened"])
+        told = self.fine("run", "--why", "h", text=text)
+        self.assertIn("f32[5@dp, 6] on dense, f32[6, 7@tp] on dense", told)
+
+    def test_a_view_that_does_not_fit_is_named_with_its_line(self):
+        text = scenario(*FORMS["unflattened"])
+        code, _, errors = self.shardlab("run", "--set", "mesh.w=8", text=text)
+        self.assertEqual(code, 1)
+        self.assertIn("_unflatten: {dp:2, tp:3} has 6 ranks, and w has 8", errors)
+        self.assertRegex(errors, r"at +rank 0, step 0, t\.toml:11:")
+
+    def test_blame_moves_an_operand_to_the_mesh_of_the_other(self):
+        text = '''
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 6]"
+[program]
+code = """
+other = init_device_mesh("cpu", (4,), mesh_dim_names=("w",))
+b = x.redistribute(other, [S(0)]) * 2
+c = x + b
+total = c.sum()
+"""
+'''
+        code, output, _ = self.shardlab("blame", text=text)
+        self.assertEqual(code, 1)
+        self.assertIn("b.redistribute(x.device_mesh, x.placements)", output)
+
+    def test_advise_moves_less_between_meshes(self):
+        text = '''
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[8@dp, 6]"
+[program]
+code = """
+other = init_device_mesh("cpu", (4,), mesh_dim_names=("w",))
+b = x.redistribute(other, [R])
+c = b * 2
+total = c.redistribute(mesh, [S(0), R]).sum(1)
+"""
+'''
+        output = self.fine("advise", text=text)
+        self.assertIn("- b = x.redistribute(other, [R])\n", output)
+        self.assertIn("96 B -> 0 B sent", output)
+
+    def test_one_mesh_has_no_name_in_reports(self):
+        for arguments in (("run",), ("run", "--full"), ("run", "--log"), ("run", "--json")):
+            output = self.fine(*arguments, text=scenario(*FORMS["one mesh"]))
+            self.assertIsNone(re.search(r"\] on (mesh|\{)|over \w+ of ", output), output)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
