@@ -26,8 +26,9 @@ struct FabricLog {
     SourcePosition position;
     const char* label = nullptr;  ///< of a message; may be null
     std::vector<TensorMeta> input, output;
-    bool joins = false;  ///< the rank's last call, in one batch
-    bool any = false;    ///< a receive from any rank; the sender is known since
+    bool joins = false;   ///< the rank's last call, in one batch
+    bool any = false;     ///< a receive from any rank; the sender is known since
+    bool rounds = false;  ///< its last digits follow from the order in which terms are added
     bool complete = false;
   };
   struct Event {

@@ -84,6 +84,11 @@ void World::log_call(Traffic::Id id, const Group& group, const Call& call, bool 
   one.any = any;
   if (is_message(call.kind)) one.label = call.op_name;
   const bool brings = call.x != nullptr && call.x->defined();
+  const bool adds = call.kind == CollectiveKind::kAllReduce ||
+                    call.kind == CollectiveKind::kReduceScatter ||
+                    call.kind == CollectiveKind::kReduce;
+  one.rounds = adds && brings && call.op != ReduceOp::kMax && call.op != ReduceOp::kMin &&
+               group.ranks().size() > 2 && unit_roundoff(call.x->dtype()) > 0;
   if (brings) one.input.push_back(call.x->meta());
   if (!brings && call.kind == CollectiveKind::kBroadcast) one.input.push_back(*call.expected);
   if (gives_tensor(call.kind) && call.kind != CollectiveKind::kSend) {
@@ -173,7 +178,7 @@ bool World::complete(Traffic::Id id) {
   return traffic_->complete(id);
 }
 
-void World::tell_wait(Traffic::Id id) {
+void World::report_wait(Traffic::Id id) {
   if (id < 0) return;
   const std::lock_guard lock(fabric_mutex_);
   const std::int32_t call = posted_[static_cast<std::size_t>(id)].call;

@@ -7,6 +7,7 @@
 #include <span>
 #include <thread>
 
+#include "base/escaped_text.h"
 #include "base/rank_ranges.h"
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
@@ -129,6 +130,8 @@ std::string Autopsy::text(const FlightWords& words) const {
   for (const std::string& note : notes) {
     if (lines.size() < 12) lines.push_back("note: " + note);
   }
+  constexpr std::size_t kMostShown = 600;  // of a line, whose names a file may have of any length
+  for (std::string& line : lines) line = printed_text(line.substr(0, kMostShown));
   return text_of_list(lines, "\n") + "\n";
 }
 

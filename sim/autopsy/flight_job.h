@@ -12,6 +12,7 @@
 #include <set>
 
 #include "backends/shared/waits.h"
+#include "base/escaped_text.h"
 #include "base/fix.h"
 #include "sim/autopsy/autopsy.h"
 #include "sim/autopsy/word_numbers.h"
@@ -26,6 +27,10 @@ class FlightJob {
   FlightJob(std::vector<FlightDump> dumps, const FlightWords& words)
       : dumps_(std::move(dumps)), words_(words), numbers_(words) {
     std::ranges::sort(dumps_, {}, &FlightDump::rank);
+    for (const FlightDump& dump : dumps_) {
+      const auto head = std::ranges::find(dump.entries, true, &FlightEntry::pending);
+      heads_.push_back(head == dump.entries.end() ? nullptr : &*head);
+    }
     find_groups();
     find_entries();
     find_roles();
@@ -60,10 +65,8 @@ class FlightJob {
     return std::ranges::find(ranks, rank) != ranks.end();
   }
 
-  const FlightEntry* head_of(std::size_t dump) const {
-    const auto head = std::ranges::find(dumps_[dump].entries, true, &FlightEntry::pending);
-    return head == dumps_[dump].entries.end() ? nullptr : &*head;
-  }
+  // The first pending call; null: none.
+  const FlightEntry* head_of(std::size_t dump) const { return heads_[dump]; }
 
   // The ranks without which a call does not end.
   Ranks partners_of(const Group& group, const FlightEntry& call) const {
@@ -131,15 +134,15 @@ class FlightJob {
   // Finds the member that was the last to start a collective that all have called.
   void find_slowest() {
     std::int64_t latest = 0;
-    for (const FlightDump& dump : dumps_) {
-      const FlightEntry* const head = head_of(index_of_.at(dump.rank));
-      if (head == nullptr || head->started_ns < latest) continue;
-      latest = head->started_ns;
-      result_.slowest = dump.rank;
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      if (heads_[i] == nullptr || heads_[i]->started_ns < latest) continue;
+      latest = heads_[i]->started_ns;
+      result_.slowest = dumps_[i].rank;
     }
   }
 
   std::vector<FlightDump> dumps_;
+  std::vector<const FlightEntry*> heads_;  // by dump
   const FlightWords& words_;
   const WordNumbers numbers_;
   std::vector<Group> groups_;
@@ -184,7 +187,8 @@ class FlightJob {
   }
   [[noreturn]] static void refuse_other_job(const FlightDump& dump, const std::string& name) {
     fail(ErrorKind::kValue, Fix{"give the dumps of one job"},
-         "{}: a dump of another job: its group '{}' has other ranks", dump.path, name);
+         "{}: a dump of another job: its group '{}' has other ranks", dump.path,
+         printed_text(name));
   }
 
   // A group that is not configured has the ranks that have entries of it.

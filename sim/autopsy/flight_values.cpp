@@ -38,16 +38,9 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return sum ^ (sum >> 29);
 }
 
+// Digests the place of a text: what a file has once, by a memo or as one text of JSON, is one word.
 std::uint64_t digest_of(std::string_view text) {
-  std::uint64_t result = text.size();
-  for (; text.size() >= 8; text.remove_prefix(8)) {
-    std::uint64_t word = 0;
-    std::copy_n(text.data(), 8, reinterpret_cast<char*>(&word));
-    result = mixed(result, word);
-  }
-  std::uint64_t rest = 0;
-  std::copy_n(text.data(), text.size(), reinterpret_cast<char*>(&rest));
-  return mixed(result, rest);
+  return mixed(reinterpret_cast<std::uintptr_t>(text.data()), text.size());
 }
 
 }  // namespace
@@ -81,6 +74,7 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
   if (target.kind != Kind::kList && target.kind != Kind::kDict) return false;
   if (target.kind == Kind::kDict) {
     if (count % 2 != 0) return false;
+    if (take_frame(from, count)) return true;
     Fields fields{};
     std::uint32_t found = 0;
     for (std::size_t i = from; i < size_; i += 2) {
@@ -92,18 +86,10 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
     const auto has = [found](FlightField field) {
       return (found >> static_cast<unsigned>(field) & 1) != 0;
     };
-    const bool entry = has(kRecord) && has(kOp);
-    if (entry || has(kFile)) {
+    if (has(kRecord) && has(kOp)) {
       size_ = from;
-      FlightValue& made = stack_[size_ - 1];
-      if (entry) {
-        made = {};
-        take_entry(fields);
-        return true;
-      }
-      made = {.kind = Kind::kRecord, .integer = static_cast<std::int64_t>(frames_.size())};
-      frames_.push_back(
-          {at(fields, kName).view(), at(fields, kFile).view(), at(fields, kLine).integer});
+      stack_[size_ - 1] = {};
+      take_entry(fields);
       return true;
     }
   }
@@ -111,11 +97,35 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
   return true;
 }
 
+// Most dicts are frames.
+bool FlightValues::take_frame(std::size_t from, std::size_t count) {
+  constexpr std::size_t kMostItems = 6;
+  if (count > kMostItems) return false;
+  Frame frame;
+  for (std::size_t i = from; i < size_; i += 2) {
+    const FlightValue& value = stack_[i + 1];
+    if (stack_[i].field == kName) frame.function = value.view();
+    if (stack_[i].field == kFile) frame.file = value.view();
+    if (stack_[i].field == kLine) frame.line = value.integer;
+  }
+  if (frame.file.data() == nullptr) return false;
+  size_ = from;
+  stack_[size_ - 1] = {.kind = Kind::kRecord, .integer = static_cast<std::int64_t>(frames_.size())};
+  frames_.push_back(frame);
+  return true;
+}
+
 // A box that is full moves to the end, where it has room to grow.
 void FlightValues::move_into(Box& box, std::size_t from) {
   const std::size_t count = box.count + size_ - from, begin = pool_.size();
+  if (box.count == 0) {
+    pool_.insert(pool_.end(), stack_.data() + from, stack_.data() + size_);
+    box = {begin, count, count};
+    size_ = from;
+    return;
+  }
   if (count > box.room) {
-    pool_.resize(begin + (box.count == 0 ? count : 2 * count));
+    pool_.resize(begin + 2 * count);
     std::copy_n(pool_.data() + box.begin, box.count, pool_.data() + begin);
     box = {begin, box.count, pool_.size() - begin};
   }

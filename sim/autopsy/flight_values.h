@@ -128,6 +128,7 @@ class FlightValues {
 
   bool extend(std::size_t from, std::size_t count);
   void move_into(Box& box, std::size_t from);
+  bool take_frame(std::size_t from, std::size_t count);
   void take_entry(const Fields& fields);
   std::int32_t word_of(const Fields& fields);
   const Frame* user_frame(const FlightValue& frames) const;

@@ -42,6 +42,20 @@ bool has_orders(const FabricLog& log) {
   });
 }
 
+OpenCondition condition_of(const Verdict& verdict) {
+  if (verdict.kind != VerdictKind::kMismatch) {
+    return {"the program fails:", to_error(verdict).summary()};
+  }
+  constexpr int kMost = 2;
+  std::string text;
+  for (int shown = 0; const RankReport& report : verdict.ranks) {
+    if (report.where.empty() || shown == kMost) continue;
+    ++shown;
+    text += fmt::format("{}: rank {} is in {}, ", report.where, report.rank, report.what);
+  }
+  return {"C3", text + verdict.cause};
+}
+
 Promise promise_of(const FabricLog& log, std::int64_t ranks) {
   Promise promise;
   promise.steps.ranks.resize(static_cast<std::size_t>(ranks));

@@ -2,11 +2,14 @@
 // meet several senders, each way is a run of its own; polls are tried in drawn orders of ranks.
 #include "sim/judge/promise_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "base/fix.h"
 #include "sim/judge/posted_steps.h"
+#include "sim/language/run/def_use.h"
 #include "sim/run/program_run.h"
 #include "sim/run/run.h"
 
@@ -24,10 +27,14 @@ class PromiseRun {
     Heard heard = hear(Transport::kBuffered, {}, 0);
     Promise promise = std::move(heard.promise);
     promise.asked = asked_.asked.value_or(scenario_.expect.transports.value_or(kUsualTransports));
+    const bool crossed = heard.verdict && heard.verdict->kind == VerdictKind::kMismatch;
     if (heard.error && !heard.hangs && promise.wrong.empty()) {
-      promise.open.insert(promise.open.begin(), {"the program fails:", *heard.error});
+      promise.open.insert(promise.open.begin(),
+                          crossed ? condition_of(*heard.verdict)
+                                  : OpenCondition{"the program fails:", *heard.error});
     } else if (promise.open.empty()) {
       promise.run(asked_.lazy_groups);
+      add_conditions_of_text(heard.log, promise);
     } else {
       promise.tried.emplace();
       const bool polls =
@@ -44,6 +51,7 @@ class PromiseRun {
     FabricLog log;
     bool hangs = false;
     std::optional<std::string> error;
+    std::optional<Verdict> verdict;
     std::uint64_t steps = 0;
   };
 
@@ -62,10 +70,41 @@ class PromiseRun {
     ProgramRun program;
     run_on_ranks(run, nullptr, program);
     heard.hangs = run.verdict && run.verdict->kind == VerdictKind::kDeadlock;
+    heard.verdict = run.verdict;
     if (run.error) heard.error = run.error->summary();
     heard.steps = run.steps;
     heard.promise = promise_of(heard.log, scenario_.world);
     return heard;
+  }
+
+  // A poll is seen when it happens; these ways to depend on timing, or on the order in which a
+  // reduction adds, are seen in the program's text.
+  void add_conditions_of_text(const FabricLog& log, Promise& promise) const {
+    if (!scenario_.program) return;
+    std::set<int> rounded;  // lines
+    for (const FabricLog::Call& call : log.calls) {
+      if (call.rounds && call.position.file != nullptr) rounded.insert(call.position.line);
+    }
+    const DefUse flow(*scenario_.program);
+    std::set<int> known;
+    for (DefUse::Id id = 0; id < flow.nodes().size(); ++id) {
+      if (flow.nodes()[id].kind != DefUse::Kind::kDecides) continue;
+      const int line = flow.line_of(id);
+      const bool ends_early = flow.nodes()[id].name == "timeout";
+      const DefUse::Ids by = flow.made_of({id});
+      // Most loops follow from lengths alone.
+      const bool read = flow.nodes()[id].name != "passes" || flow.any(by, DefUse::Kind::kRead);
+      const bool follows = read && std::ranges::any_of(by, [&](DefUse::Id from) {
+                             return from != id && rounded.contains(flow.line_of(from));
+                           });
+      if ((!ends_early && !follows) || !known.insert(line).second) continue;
+      promise.open.push_back(
+          {"C2", fmt::format("line {}: {}", line,
+                             ends_early ? "a wait that may time out, and the program goes on"
+                                        : "a condition follows from a sum of floats over more than "
+                                          "two ranks, whose last digits depend on the order of "
+                                          "its terms")});
+    }
   }
 
   // A run that hangs explains itself: the first one's steps are the promise's from here on.

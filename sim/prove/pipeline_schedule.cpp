@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/escaped_text.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {
@@ -25,6 +26,7 @@ constexpr std::string_view kWords[] = {"F",           "B",
                                        "UNSHARD",     "RESHARD",
                                        "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
+constexpr std::size_t kMostShown = 40;  // characters of a damaged cell
 constexpr std::string_view kForm =
     "is no action; write [stage][kind][microbatch], as 0F0, 1SEND_B3 or (4F1;5B0)OVERLAP_F_B";
 
@@ -154,8 +156,8 @@ PipelineSchedule read_pipeline_schedule(std::string_view csv, Receives placed) {
       if (text.empty() || read_cell(text, row.emplace_back())) {
         continue;
       }
-      schedule.refused.push_back(
-          {rank, static_cast<std::int32_t>(row.size()) - 1, std::string(text), std::string(kForm)});
+      schedule.refused.push_back({rank, static_cast<std::int32_t>(row.size()) - 1,
+                                  printed_text(text.substr(0, kMostShown)), std::string(kForm)});
     }
     if (row.empty()) schedule.refused.push_back({rank, 0, "", "this rank has no action"});
   }

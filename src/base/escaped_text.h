@@ -12,5 +12,8 @@ bool is_control(char letter, std::string_view kept = "");
 /// their number, in the form `number`, with one unsigned argument: "\\{:03o}".
 std::string escaped_text(std::string_view text, std::string_view number,
                          std::string_view kept = "");
+/// Text of a damaged file for a terminal: bytes that are no UTF-8, and control characters, become
+/// "\x1b".
+std::string printed_text(std::string_view text);
 
 }  // namespace shardlab

@@ -9,8 +9,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/escaped_text.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
+#include "sim/autopsy/autopsy.h"
+#include "sim/autopsy/flight_values.h"
 #include "sim/checkpoint/checkpoint.h"
 #include "sim/checkpoint/pickle.h"
 #include "sim/checkpoint/zip_archive.h"
@@ -21,6 +24,7 @@
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
+#include "sim/prove/promise.h"
 #include "sim/recording/exported_program.h"
 #include "sim/recording/recording_file.h"
 #include "sim/recording/recording_reader.h"
@@ -365,6 +369,61 @@ Answer feed_pickle(const std::string& text) {
       Pickle::read("fuzz.pkl", text, {.knows = known, .others = PickleRules::Others::kInert});
   if (pickle.root().print(4096).size() > 16384) broken("prints more than it is asked for");
   return Answer::kAccepted;
+}
+
+// At most 12 lines, of characters that a terminal only shows.
+void check_report(const std::string& text) {
+  if (std::ranges::count(text, '\n') > 12) broken("more than 12 lines: " + text);
+  std::string lines = text;
+  std::erase(lines, '\n');
+  if (printed_text(lines) != lines) broken("bytes of the file, raw: " + text);
+}
+
+// Beside the dump of another rank, which is as it was.
+Answer feed_dump(const std::string& other, const std::string& text) {
+  FlightWords words;
+  FlightValues values(words);
+  std::vector<FlightDump> dumps;
+  dumps.push_back(flight_dump_of("rank_0", text, values));
+  dumps.push_back(flight_dump_of("rank_1", other, values));
+  check_report(autopsy_of(std::move(dumps), words).text(words));
+  return Answer::kAccepted;
+}
+
+// A schedule, with both ways to place receives.
+Answer feed_schedule(const std::string& text) {
+  Answer answer = Answer::kRefused;
+  for (const Receives receives : {Receives::kEarly, Receives::kDeferred}) {
+    Promise promise = promise_of(text, receives, false);
+    promise.asked = kUsualTransports;
+    check_report(promise.text());
+    if (promise.refused.empty()) answer = Answer::kAccepted;
+  }
+  return answer;
+}
+
+// Dumps of a rank in both forms; pickles are those of gloo, parts of a tar file.
+std::vector<std::string> dump_texts(const std::string& root) {
+  constexpr std::size_t kBlock = 512, kSizeAt = 124, kMost = 4096;
+  std::vector<std::string> texts;
+  const std::string folder = root + "/tests/golden/facts/autopsy";
+  const std::string tar = read_text(folder + "/real_gloo.tar.gz");
+  for (std::size_t at = 0; at + kBlock <= tar.size() && tar[at] != 0;) {
+    const std::size_t size = std::stoul(tar.substr(at + kSizeAt, 11), nullptr, 8);
+    if (tar.substr(at, 100).find("rank_") != std::string::npos) {
+      texts.push_back(tar.substr(at + kBlock, size));
+    }
+    at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
+  }
+  std::istringstream lines(read_text(folder + "/dumps.jsonl.gz"));
+  for (std::string line; std::getline(lines, line);) {
+    const Json job = Json::parse(line);
+    for (const Json& dump : job.at("dumps")) {
+      std::string one = dump.dump();
+      if (one.size() < kMost) texts.push_back(std::move(one));
+    }
+  }
+  return texts;
 }
 
 // A file by itself, or the list of a folder that has no others: all that it says is read.
@@ -712,6 +771,14 @@ const std::vector<std::string_view> kMessageTokens = {
     "-1",
     "99"};
 
+const std::vector<std::string_view> kActionTokens = {
+    "F0",      "B1",           "I2",          "W0",
+    "SEND_F1", "SEND_B0",      "RECV_F1",     "RECV_B0",
+    ",",       "\n",           "0",           "1",
+    "2",       "WAIT_SEND_F0", "OVERLAP_F_B", "(0F1;1B0)OVERLAP_F_B",
+    ";",       "UNSHARD",      "RESHARD",     "99",
+    "999999",  "REDUCE_GRAD",  "(",           ")"};
+
 std::vector<Target> make_targets(const std::string& root) {
   const std::vector<std::string> scenarios = scenario_texts(root);
   const std::vector<std::string> cases =
@@ -728,7 +795,17 @@ std::vector<Target> make_targets(const std::string& root) {
   for (std::string& text : checkpoint_texts(root, ".npy")) tables.push_back(std::move(text));
   const auto feed_file = [](const std::string& text) { return feed_checkpoint("fuzz.pt", text); };
   const auto feed_one_run = [whole](const std::string& text) { return feed_diff(whole, text); };
+  const std::vector<std::string> dumps = dump_texts(root);
+  const auto feed_one_dump = [other = dumps.back()](const std::string& text) {
+    return feed_dump(other, text);
+  };
+  std::vector<std::string> schedules;
+  for (const std::string& path : files_below(root + "/scenarios/pipelines", ".csv")) {
+    schedules.push_back(read(path));
+  }
   return {
+      {"dump", 2, {dumps, kFactTokens, 16384}, feed_one_dump},
+      {"schedule", 2, {schedules, kActionTokens, 16384}, feed_schedule},
       {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 65536}, feed_graph},
       {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 65536}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},

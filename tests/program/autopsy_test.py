@@ -110,6 +110,14 @@ class Autopsy(program.Program):
             for culprit in case["truth"]["culprits"]:
                 self.assertRegex(output.splitlines()[0], rf"Ranks? [\d,-]*\b{culprit}\b")
 
+    def test_damaged_bytes_are_printed_by_their_number(self):
+        files = {f"rank_{rank}": json.dumps(dump).replace(
+            '"train.py"', json.dumps("\x1b[31mred\x9b" + "x" * 2000)).encode()
+                 for rank, dump in self.cases[0]["dumps"].items()}
+        output = self.shardlab("autopsy", self.dump("bytes", files))[1]
+        self.assertLess(len(output), 6000)
+        self.assertIn(r"\x1b[31mred\xc2\x9b", output)
+
     def test_nothing_is_executed(self):
         path = self.folder / "made"
         code, _, errors = self.autopsy(self.dump("evil", {
