@@ -25,10 +25,13 @@ cannot see (compiled regions, torch.func, sparse tensors) are written down by na
 import argparse
 import collections
 import contextlib
+import ctypes
 import fnmatch
 import functools
 import gzip
 import hashlib
+import importlib.metadata
+import importlib.util
 import inspect
 import json
 import math
@@ -65,7 +68,7 @@ from torch.utils._python_dispatch import (
     _pop_mode,
     _push_mode,
 )
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
 
 try:
     import torch.distributed as dist
@@ -139,6 +142,12 @@ CHOICES = {
     "aten.cummax.default": 1,
     "aten.cummin.default": 1,
 }
+# Results of decompositions whose signs, and order among equal values, are the library's choice.
+VECTORS = {
+    "aten._linalg_eigh.default": (1,),
+    "aten.linalg_eig.default": (1,),
+    "aten._linalg_svd.default": (0, 2),
+}
 
 # Questions about a tensor, which do nothing to it.
 QUESTIONS = {
@@ -169,6 +178,7 @@ EXCHANGES = {
     "c10d::scatter_": 0,
     "c10d::send": (),
     "c10d::recv_": 0,
+    "c10d::recv_any_source_": 0,
     "_c10d_functional::all_reduce": None,
     "_c10d_functional::all_reduce_": 0,
     "_c10d_functional::all_gather_into_tensor": None,
@@ -177,6 +187,7 @@ EXCHANGES = {
     "_c10d_functional::broadcast": None,
     "_c10d_functional::wait_tensor": None,
 }
+ANY_SENDER = "c10d::recv_any_source_"
 # Those whose operand C++ may have filled: DDP's order of buckets.
 SENT = ("c10d::broadcast_", "c10d::allreduce_", "c10d::send")
 OBJECTS = (
@@ -327,6 +338,28 @@ def _alone(func, args, kwargs):
         return func(*args, **kwargs)
 
 
+def _work_in(result):
+    """The handle of a collective of c10d, the same object that the program gets; else None."""
+    unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)
+    for one in result if isinstance(result, (tuple, list)) else (result,):
+        if unbox is not None and isinstance(one, torch.ScriptObject):
+            return unbox(one)
+    return None
+
+
+def _group_of(args):
+    return next(dist.ProcessGroup.unbox(x) for x in args if isinstance(x, torch.ScriptObject))
+
+
+def _joins_batch():
+    """Whether a message of the same batch_isend_irecv was posted before."""
+    frame, code = sys._getframe(1), getattr(dist.batch_isend_irecv, "__wrapped__", None)
+    code = (code or dist.batch_isend_irecv).__code__
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None and frame.f_locals["p2p_op"] is not frame.f_locals["p2p_op_list"][0]
+
+
 def _by_rank(facts):
     """One fact, if all ranks have the same."""
     return facts[0] if all(fact == facts[0] for fact in facts) else {"ranks": facts}
@@ -423,6 +456,11 @@ def _fingerprint(tensor):
     row = tensor.reshape(-1).to(torch.float64)
     sums = (_weights.first(row.numel()) @ row).tolist()
     return [s if exact and math.isfinite(s) else _rounded(s) for s in sums]
+
+
+def _bytes(tensor):
+    """Those of a contiguous tensor; PyTorch need not have NumPy beside it."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
 def _bare(tensor):
@@ -677,9 +715,9 @@ class _Checkpoint:
         if self.data is None:
             self.data = tempfile.TemporaryFile()
         name = name if name not in self.entries else "%s.%d" % (name, len(self.entries))
-        data = tensor.reshape(-1).view(torch.uint8).numpy()
+        data = _bytes(tensor)
         own = self.DTYPES.get(dtype, dtype.upper())
-        end = self.bytes + data.nbytes
+        end = self.bytes + len(data)
         entry = {"dtype": own, "shape": list(tensor.shape), "data_offsets": [self.bytes, end]}
         self.entries[name], self.bytes = entry, end
         self.data.write(data)
@@ -724,12 +762,20 @@ class _Places:
             frame = frame.f_back
         return found
 
+    def line_here(self):
+        """The user's line, for a thread that must not write."""
+        frame = sys._getframe(2)
+        while frame.f_back is not None and self.kind(frame.f_code.co_filename) is not True:
+            frame = frame.f_back
+        return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
     @staticmethod
     def kind(name):
         if name.startswith(TORCH):
             return next((library for part, library in LIBRARIES if part in name), "")
         others = name.startswith(PACKAGES) or name == HERE or name.startswith("<")
         others = others or "importlib" in name or os.path.basename(name) == "runpy.py"
+        others = others or "%sspmd_types%s" % (os.sep, os.sep) in name
         return "" if others else True
 
     def number(self, name, line, function):
@@ -939,7 +985,10 @@ class _Moves:
         work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage
         wait, resize = work.wait, storage.__dict__.get("resize_")
         self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
-        work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
+        work.wait = lambda own, *args, **kwargs: recorder.wait_for_work(wait, own, *args, **kwargs)
+        completed = work.is_completed
+        self.undo.append((work, "is_completed", completed))
+        work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
 
         # They would take Python's dispatcher, without which calls are not seen, for a compiler.
@@ -1634,17 +1683,22 @@ class _Values:
     def mesh(self, mesh):
         """Its number; 0 is the one that holds all others."""
         root = getattr(mesh, "_get_root_mesh", lambda: mesh)()
+        number = ()
         for one in (root, mesh):
             names = tuple(one.mesh_dim_names or ())
-            key = (tuple(int(size) for size in one.shape), names, one is root)
+            ranks = self.quietly(lambda: one.mesh.flatten().tolist())
+            # Parts of one mesh are equal on all ranks, and their ranks are not.
+            shape = tuple(int(size) for size in one.shape)
+            key = (shape, names, tuple(ranks) if one is root else number)
             if key not in self.meshes:
                 self.meshes[key] = len(self.meshes)
                 event = {"k": "mesh", "mesh": self.meshes[key], "shape": list(key[0])}
                 event["names"] = list(names)
-                event["ranks"] = self.quietly(lambda: one.mesh.flatten().tolist())
+                event["ranks"] = ranks
                 self.ranks_of.append(event["ranks"])
                 self.file.put(event)
-        return self.meshes[key]
+            number = self.meshes[key]
+        return number
 
     def group(self, group):
         """Number of a process group, which is given by itself or by its name."""
@@ -1659,6 +1713,7 @@ class _Values:
             if any(one != ranks for one in each):
                 event["each"] = each
             event["desc"] = str(getattr(group, "group_desc", ""))
+            event["name"] = str(name)
             self.file.put(event)
         return self.groups[name]
 
@@ -1800,12 +1855,10 @@ class _Values:
         event["checkpoint"] = self.quietly(self.checkpoint.add, name, event["dtype"], copy)
 
     def elements(self, tensor):
-        # A copy: numpy's view would make the storage of the program unresizable.
-        copy = _bare(tensor.detach()).contiguous().clone()
-        if copy.numel() > 1 and all(step == 0 for step in tensor.stride()):
-            return {"all": _finite(float(copy.reshape(-1)[0]))}
-        row = copy.reshape(-1).view(torch.uint8) if copy.numel() else None
-        return self.file.add_raw(b"" if row is None else row.numpy().tobytes())
+        plain = _bare(tensor.detach())
+        if plain.numel() > 1 and all(step == 0 for step in tensor.stride()):
+            return {"all": _finite(float(plain.flatten()[0]))}
+        return self.file.add_raw(_bytes(plain.contiguous()))
 
     def argument(self, value):
         if isinstance(value, torch.Tensor):
@@ -1914,7 +1967,7 @@ class _Calls:
             self.own_sequence(last, {"of": event["c"], **where})
             if last > first:
                 event["seq"] = [first, last]
-                self.tell_views_apart(func, args, kwargs, result, (first, known))
+                self.distinguish_views(func, args, kwargs, result, (first, known))
             self.taking_call = True
             self.name_dtype(event, func, result)
             event["out"] = [self.outcome(x, False) for x in _leaves(result)]
@@ -1935,7 +1988,7 @@ class _Calls:
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
         return event
 
-    def tell_views_apart(self, func, args, kwargs, result, before):
+    def distinguish_views(self, func, args, kwargs, result, before):
         """A result that has the elements of an older value, by another way: w.t().t()."""
         first, known = before
         for tensor in _leaves(result):
@@ -2057,8 +2110,9 @@ class _Calls:
         tied = _Facts.of(func).text in CHOICES and self.quietly(_tied, func, args, kwargs)
         if tied:
             event["ties"] = True
+        chosen = (1,) if tied else VECTORS.get(_Facts.of(func).text, ())
         event["out"] = [
-            self.outcome(x, not random and not (tied and at == 1))
+            self.outcome(x, not random and at not in chosen)
             for at, x in enumerate(_leaves(result))
         ]
         shown = {x["v"] for x in event["out"] if x and "v" in x}
@@ -2071,8 +2125,8 @@ class _Calls:
                 [x for x in event["out"] if x and "v" in x] + event.get("mut", []), drawn
             ):
                 self.add_data(own, tensor)
-        if tied:
-            self.add_data(event["out"][1], result[1])
+        for at in chosen:
+            self.add_data(event["out"][at], result[at])
         self.file.put(event)
         leaf = self.accumulates()
         if leaf is not None:
@@ -2135,18 +2189,25 @@ class _Calls:
         name = func._schema.name
         run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
         self.epoch += 1
-        if name in ("c10d::barrier", "_c10d_functional::_wrap_tensor_autograd"):
+        if name == "_c10d_functional::_wrap_tensor_autograd":
             return run(*args, **kwargs)
         event = None
         with self.own:
-            if name in EXCHANGES:
+            if name == "c10d::barrier":
+                self.put_wait(name="barrier", args=[{"pg": self.group(_group_of(args))}])
+            elif name in EXCHANGES:
                 event = self.begun_collective(func, args)
             else:
                 self.refuse("the message or collective %s" % func)
         result = run(*args, **kwargs)
         if event is not None:
             with self.own:
-                self.put_collective(event, name, args, result)
+                work, any_sender = _work_in(result), name == ANY_SENDER
+                if not any_sender:
+                    self.put_collective(event, name, args, result)
+                if work is not None:
+                    last = self.exchanged - 1
+                    self.works[id(work)] = work, *((event, args) if any_sender else (last, None))
         return result
 
     def begun_collective(self, func, args):
@@ -2163,6 +2224,8 @@ class _Calls:
             else self.argument(value)
             for argument, value in zip(func._schema.arguments, args)
         ]
+        if _joins_batch():
+            event["joins"] = True
         return event
 
     def put_collective(self, event, name, args, result):
@@ -2180,7 +2243,42 @@ class _Calls:
                 self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
             else:
                 self.late.update(x["v"] for x in event["mut"])
+        self.exchanged += 1
         self.file.put(event)
+
+    def put_wait(self, **fields):
+        """A step of the rank that is no call: a proof that nothing hangs needs all of them."""
+        self.file.put({"k": "wait", **self.places.here(), **fields})
+
+    def wait_for_work(self, wait, work, *args, **kwargs):
+        if threading.get_ident() != self.thread:
+            self.elsewhere.append(self.places.line_here())
+            return wait(work, *args, **kwargs)
+        _, event, given = self.works.pop(id(work), (None, None, None))
+        try:
+            result = self.quietly_wait(wait, work, *args, **kwargs)
+        except Exception:
+            with self.own:
+                self.put_wait(name="a wait that failed")
+            raise
+        with self.own:
+            if isinstance(event, dict):  # now the sender is known
+                event["op"], event["any"] = "c10d.recv_.default", True
+                event["args"].insert(2, int(work._source_rank()))
+                self.put_collective(event, ANY_SENDER, given, None)
+                event = self.exchanged - 1
+            if event is not None:
+                self.put_wait(of=event)
+        return result
+
+    def poll(self, asked, work):
+        if not self.quiet and threading.get_ident() == self.thread:
+            with self.own:
+                place = self.places.here().get("p")
+                if place not in self.polled:
+                    self.polled.add(place)
+                    self.put_wait(name="is_completed()")
+        return asked(work)
 
     def quietly_wait(self, wait, *args, **kwargs):
         """Gloo copies and scales in here, by ops."""
@@ -2207,6 +2305,278 @@ class _Calls:
         if isinstance(value, torch.Tensor):
             return self.result(value, print_it)
         return None if value is None else {"scalar": self.argument(value)}
+
+
+# Calls of spmd_types: moves of plain tensors, and what the program says of their types.
+
+
+FUNCTION = type(_finite)
+
+
+class _AtImport:
+    """Sees the package's functions from its import on, before the program takes them by name."""
+
+    def __enter__(self):
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "spmd_types":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            run = spec.loader.exec_module
+
+            def run_and_watch(module):
+                run(module)
+                importlib.import_module("spmd_types.checker")
+                _Typed.watch()
+
+            spec.loader.exec_module = run_and_watch
+        return spec
+
+
+class _Typed:
+    """The package with functions that tell the recording that runs of their calls. The package's
+    own calls of each other are parts of them."""
+
+    VERSION = "0.3.1"
+    MOVES = (
+        "all_gather all_reduce all_to_all convert invariant_to_replicate redistribute "
+        "reduce_scatter reinterpret shard unshard"
+    ).split()
+    CLAIMS = (
+        "assert_local_type assert_local_type_like assert_type assert_type_like mutate_type "
+        "reinterpret_no_grad"
+    ).split()
+    BOUNDARIES = ("local_map", "no_typecheck")
+    # They ask, speak to the checker alone, or make values of types.
+    SILENT = (
+        "current_mesh current_mesh_all_names current_mesh_names dtensor_placement_to_spmd_type "
+        "get_axis_local_type get_local_type get_partition_spec has_local_type is_type_checking "
+        "local maybe_get_axis_local_type merge_types normalize_axis normalize_mesh "
+        "normalize_partition_spec register_autograd_function register_decomposition "
+        "register_local_autograd_function register_local_backward_hook register_no_typecheck "
+        "reinterpret_mesh spmd_type_to_dtensor_placement trace traceback_filtering"
+    ).split()
+    package = None
+    steps = None  # of a script whose recording may begin at a claim
+
+    @classmethod
+    def watch(cls, name="spmd_types"):
+        """From here on calls of the package are seen, by whatever name the program has them."""
+        package = sys.modules.get(name)
+        if package is None or cls.package is not None:
+            return
+        cls.package, cls.functions, wrapped = package, {}, {}
+        for name, function in list(vars(package).items()):
+            if type(function) is FUNCTION and name not in cls.SILENT:
+                cls.functions[name] = function
+                wrapped[function] = cls.wrapper(name, function)
+        own = package.__name__ + "."
+        for module in list(sys.modules.values()):
+            inside = getattr(module, "__name__", own).startswith(own)
+            if inside and module is not getattr(package, "checker", None):
+                continue
+            for key, value in list(getattr(module, "__dict__", {}).items()):
+                if type(value) is FUNCTION and value in wrapped:
+                    setattr(module, key, wrapped[value])
+        checker, name = sys.modules.get(own + "_checker"), "_infer_global_output_type"
+        if hasattr(checker, name):
+            setattr(checker, name, cls.unseen(getattr(checker, name)))
+        # Ops of the package's own are seen as the ops that they are made of.
+        moves = sys.modules.get(own + "_local")
+        for name, op in list(getattr(moves, "__dict__", {}).items()):
+            if type(op).__name__ == "CustomOpDef" and hasattr(op, "_init_fn"):
+                setattr(moves, name, op._init_fn)
+
+    @staticmethod
+    def unseen(function):
+        """A part of the checker, whose tensors of its own are none of the program's."""
+
+        def quiet(*args, **kwargs):
+            recorder = _active
+            if recorder is not None:
+                recorder.quiet += 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if recorder is not None:
+                    recorder.quiet -= 1
+
+        return quiet
+
+    @classmethod
+    def wrapper(cls, name, function):
+        kind = cls.told
+        if name in cls.BOUNDARIES:
+            kind = cls.boundary
+        elif name == "set_current_mesh":
+            kind = cls.entered
+
+        @functools.wraps(function)
+        def seen(*args, **kwargs):
+            return kind(name, function, args, kwargs)
+
+        return seen
+
+    @classmethod
+    def told(cls, name, function, args, kwargs):
+        if cls.steps is not None and cls.steps.is_due() and not _is_preparing():
+            if any(getattr(one, "requires_grad", False) for one in _leaves(args[:1])):
+                cls.steps.begin(None)
+        recorder = _active
+        if recorder is None or recorder.quiet:
+            return function(*args, **kwargs)
+        with recorder.own:
+            recorder.note_package()
+            if name not in cls.MOVES and name not in cls.CLAIMS:
+                recorder.refuse("spmd_types.%s" % name)
+        if name not in cls.MOVES:
+            result = function(*args, **kwargs)
+            with recorder.own:
+                for one in _leaves(args[:1]) if name in cls.CLAIMS else ():
+                    recorder.put_claim(name, one, cls.types_of(one))
+            return result
+        event = None
+        with recorder.own:
+            event = recorder.begun_move(name, function, args, kwargs)
+        result = function(*args, **kwargs)
+        with recorder.own:
+            if event is not None:
+                event["args"].append({"v": recorder.number(result)})
+                recorder.file.put(event)
+        return result
+
+    @classmethod
+    def boundary(cls, name, function, args, kwargs):
+        """A decorator, whose function has results of the types that it is given."""
+        made = function(*args, **kwargs)
+        if "out_types" not in kwargs:
+            return made
+
+        def decorate(body):
+            inner = made(body)
+
+            @functools.wraps(body)
+            def called(*args, **kwargs_of_call):
+                cls.claim_all(name, args, kwargs.get("in_types"))
+                result = inner(*args, **kwargs_of_call)
+                cls.claim_all(name, result, kwargs["out_types"])
+                return result
+
+            return called
+
+        return decorate
+
+    @classmethod
+    def claim_all(cls, name, values, types):
+        recorder = _active
+        if recorder is None or recorder.quiet or types is None or types is cls.package.Infer:
+            return
+        with recorder.own:
+            recorder.note_package()
+            found = []
+            tree_map(lambda own, said: found.append((own, said)) or own, values, types)
+            for own, said in found:
+                if isinstance(own, torch.Tensor) and said is not None:
+                    recorder.put_claim(name, own, recorder.quietly(cls.types_said, own, said))
+
+    @classmethod
+    def types_said(cls, tensor, said):
+        """Those that a tensor of its sizes would have."""
+        other = torch.empty(_pieces(tensor)[0].shape, device="meta")
+        plain = type(said) is tuple
+        cls.functions["assert_type"](other, *(said if plain else ({}, said)))
+        return cls.types_of(other)
+
+    @classmethod
+    def types_of(cls, tensor):
+        """What is known of a tensor: its type along each dim, and where several dims cut it."""
+        local = cls.package.get_local_type(tensor)
+        spec = cls.package.get_partition_spec(tensor)
+        cuts = {}
+        for dim, entry in enumerate(spec or ()):
+            axes = entry if isinstance(entry, tuple) else (entry,) if entry is not None else ()
+            for place, axis in enumerate(axes):
+                cuts[cls.package.normalize_axis(axis)] = "S(%d)" % dim, place
+        found = []
+        for axis, kind in local.items():
+            text, place = cuts.get(axis, (kind.value, 0))
+            found.append({**cls.dim(axis), "type": text, **({"order": place} if place else {})})
+        return sorted(found, key=lambda one: [-stride for _, stride in one["of"]])
+
+    @classmethod
+    def dim(cls, axis):
+        """A dim of a mesh is known by its sizes and strides over the ranks."""
+        axis = cls.package.normalize_axis(axis)
+        sizes, strides = axis.layout.shape, axis.layout.stride
+        if isinstance(sizes, int):
+            sizes, strides = (sizes,), (strides,)
+        named = cls.package.current_mesh_all_names() or {}
+        name = next((name for name, own in named.items() if own == axis), repr(axis))
+        return {"dim": name, "of": [list(one) for one in zip(sizes, strides)]}
+
+    @staticmethod
+    def type_text(kind):
+        return "S(%d)" % kind.dim if hasattr(kind, "dim") else kind.value
+
+    @classmethod
+    @contextlib.contextmanager
+    def entered(cls, name, function, args, kwargs):
+        with function(*args, **kwargs):
+            if _active is not None and not _active.quiet:
+                with _active.own:
+                    axes = cls.package.current_mesh()
+                    _active.put_typed(name, {"args": [], "types": [cls.dim(axis) for axis in axes]})
+            yield
+
+
+class _Types:
+    """The part of a Recorder that writes calls of spmd_types down."""
+
+    noted = False
+
+    def note_package(self):
+        """The version, of which the rules of types are those of one."""
+        if self.noted:
+            return
+        self.noted = True
+        try:
+            version = importlib.metadata.version("spmd_types")
+        except importlib.metadata.PackageNotFoundError:  # a copy of its sources
+            version = "of unknown version"
+        if version != _Typed.VERSION:
+            sys.stderr.write(
+                "shardlab_record: spmd_types %s: types are judged by the rules of %s\n"
+                % (version, _Typed.VERSION)
+            )
+        self.file.put({"k": "package", "name": "spmd_types", "version": version})
+
+    def put_typed(self, name, fields):
+        self.note_package()
+        self.file.put({"k": "typed", "call": name, **fields, **self.places.here()})
+
+    def put_claim(self, name, tensor, types):
+        self.put_typed(name, {"args": [{"v": self.number(tensor)}], "types": types})
+
+    def begun_move(self, name, function, args, kwargs):
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        axis = _Typed.dim(given["axis"])
+        if math.prod(size for size, _ in axis["of"]) == 1:
+            return None
+        sides = {"invariant_to_replicate": ("I", "R")}.get(name)
+        if sides is None:
+            sides = [_Typed.type_text(given[side]) for side in ("src", "dst")]
+        event = {"k": "typed", "call": name, "args": [{"v": self.number(given["x"])}]}
+        event["types"] = [{**axis, "type": kind} for kind in sides]
+        return {**event, **self.places.here()}
 
 
 # One recording: its begin, its state and its end.
@@ -2243,7 +2613,7 @@ class _Own:
         return True
 
 
-class Recorder(_Program, _Values, _Calls):
+class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
     def __init__(self, path, model, optimizer, level, values, data_limit):
@@ -2298,6 +2668,11 @@ class Recorder(_Program, _Values, _Calls):
         self.groups = {}  # name of a group -> number
         self.inner = {}  # moves and collectives of the running call
         self.late = set()  # numbers of values that a collective may still be writing
+        self.works = {}  # id of a handle -> itself, the number of its collective, its arguments
+        self.exchanged = 0  # collectives so far
+        self.thread = threading.get_ident()
+        self.polled = set()  # places of polls
+        self.elsewhere = []  # lines of other threads that wait for collectives
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
         self.left_out = 0  # values over the limit of which there is no whole
@@ -2309,6 +2684,7 @@ class Recorder(_Program, _Values, _Calls):
         global _active
         if _active is not None:
             raise RuntimeError("shardlab_record: one recording at a time")
+        _Typed.watch()
         self.world, self.rank, self.backend = _world()
         if self.world > 1 and self.rank != "all":
             self.path = _path_of_rank(self.path, self.rank)
@@ -2366,6 +2742,8 @@ class Recorder(_Program, _Values, _Calls):
         if kind is None:
             with self.own:
                 self.check_end()
+                for line in self.elsewhere:
+                    self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
         end = {
             "k": "end",
@@ -2604,8 +2982,7 @@ class ValueDump:
                 "rms": _finite(float(row.square().mean().sqrt())),
             }
         if self.values == "whole":
-            row = piece.contiguous().reshape(-1).clone()
-            part["raw"] = self.file.add_raw(row.view(torch.uint8).numpy().tobytes())
+            part["raw"] = self.file.add_raw(_bytes(piece.contiguous()))
         return part
 
 
@@ -2623,6 +3000,13 @@ def dump_values(path, model, modules=None, values="fp"):
 
 
 # A script for GPUs on a CPU: questions about CUDA are answered, and tensors stay where they are.
+
+
+def _synchronize(*args, **kwargs):
+    """The host waits for its device: a step of a proof."""
+    if _active is not None and not _active.quiet:
+        with _active.own:
+            _active.put_wait(name="synchronize")
 
 
 class _Nothing:
@@ -2730,6 +3114,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             "device_count": lambda: count,
             "current_device": lambda: current[0],
             "set_device": choose,
+            "synchronize": _synchronize,
             "get_device_name": lambda device=None: "CPU",
             "get_device_capability": lambda device=None: (9, 0),
             "get_device_properties": lambda device=None: _Properties(),
@@ -2752,7 +3137,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             elif name.startswith(("memory_", "max_memory_", "utilization", "temperature")):
                 self.put(torch.cuda, name, zero)
             elif name.startswith(("reset_", "manual_seed", "seed")) or name in (
-                "synchronize", "empty_cache", "init", "ipc_collect", "set_stream",
+                "empty_cache", "init", "ipc_collect", "set_stream",
                 "set_per_process_memory_fraction", "_lazy_init", "check_error",
             ):  # fmt: skip
                 self.put(torch.cuda, name, nothing)
@@ -2764,7 +3149,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
                 self.put(own, name, choose)
             for name in ("current_device_index", "current_device_idx"):
                 self.put(own, name, same["current_device"])
-            self.put(own, "synchronize", nothing)
+            self.put(own, "synchronize", _synchronize)
             self.put(own, "empty_cache", nothing)
             self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
 
@@ -3141,7 +3526,8 @@ def _run(given):
     steps = _Steps(given.out, given.skip, given.steps, options)
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
-        with gpu, _Watch(steps), _patience(given.patience):
+        _Typed.steps = steps
+        with gpu, _AtImport(), _Watch(steps), _patience(given.patience):
             if given.module:
                 runpy.run_module(given.script, run_name="__main__", alter_sys=True)
             else:

@@ -37,6 +37,7 @@ const std::vector<KindRow>& event_kinds() {
       {"check", kCheck, {"name", "v", "dtype"}},
       {"arrived", kArrived, {"v", "dtype"}},
       {"storage", kStorage, {"v", "bytes"}},
+      {"typed", kTyped, {"call", "args", "types"}},
       {"wait", kOther, {}},
   };
   return kRows;
@@ -50,8 +51,8 @@ const std::set<std::string_view> kOfEachRank = {"grads", "leaves", "detached", "
 // An event of one rank alone: its values are plain.
 bool may_be_of_one_rank(const RecordedEvent& event) {
   using enum RecordedKind;
-  constexpr RecordedKind kAlone[] = {kInput, kConstant, kAlias,  kCollect,
-                                     kCheck, kArrived,  kStorage};
+  constexpr RecordedKind kAlone[] = {kInput,   kConstant, kAlias, kCollect, kCheck,
+                                     kArrived, kStorage,  kTyped, kOther};
   return std::ranges::find(kAlone, event.kind) != std::end(kAlone) ||
          (event.kind == kOp && !event.distributed);
 }
@@ -71,6 +72,8 @@ const std::unordered_map<std::string_view, EventReader::Field>& EventReader::fie
       {"ties", flag<&Event::ties>},
       {"recompute", flag<&Event::recomputed>},
       {"undefined", flag<&Event::undefined>},
+      {"joins", flag<&Event::joins>},
+      {"any", flag<&Event::any>},
       {"requires_grad", flag<&Event::requires_grad>},
       {"batch", flag<&Event::batch>},
       {"reentrant", flag<&Event::reentrant>},
@@ -83,6 +86,7 @@ const std::unordered_map<std::string_view, EventReader::Field>& EventReader::fie
       {"node", text<&Event::node>},
       {"name", text<&Event::name>},
       {"class", text<&Event::name>},
+      {"call", text<&Event::name>},
       {"op", text<&Event::op>},
       {"grads", numbers<&Event::gradients>},
       {"leaves", numbers<&Event::leaves>},
@@ -104,6 +108,7 @@ const std::unordered_map<std::string_view, EventReader::Field>& EventReader::fie
       {"through", by<&Reader::read_through>},
       {"offset", by<&Reader::read_offsets>},
       {"checkpoint", by<&Reader::read_checkpoint>},
+      {"types", by<&Reader::read_types>},
   };
   return kFields;
 }
@@ -286,6 +291,24 @@ void EventReader::read_checkpoint(const std::string& key, const Json& place) {
   event_.checkpoint = place.get<std::vector<std::string>>();
 }
 
+void EventReader::read_types(const std::string& key, const Json& list) {
+  require_list(key, list);
+  for (const Json& one : list) {
+    RecordedType type{.dim = one.at("dim").get<std::string>(), .of = {}, .type = {}};
+    for (const Json& part : one.at("of")) {
+      type.of.emplace_back(integer_of<std::int64_t>(part.at(0)),
+                           integer_of<std::int64_t>(part.at(1)));
+      const auto& [size, stride] = type.of.back();
+      if (size < 1 || stride < 1) refuse_recorded("a mesh dim has sizes and strides of 1 or more");
+    }
+    const auto said = parse_spmd_type(one.value("type", "V"));
+    if (!said) refuse_key(key, one, "R, I, V, P or S(dim)");
+    type.type = *said;
+    type.order = integer_or<std::int64_t>(one, "order", 0);
+    event_.types.push_back(std::move(type));
+  }
+}
+
 void EventReader::read_collectives(const std::string&, const Json& list) {
   for (const Json& one : list) {
     RecordedCollective collective{.kind = one.at("c").get<std::string>(), .dim = {}, .reduce = {}};
@@ -348,7 +371,7 @@ void EventReader::read_parts(const Json& json, const KindRow& row) {
     if (kind == kBackward) read_numbers("to", *to, event_.wanted);
     if (kind != kBackward) placements<&RecordedEvent::label>(*this, "to", *to);
   }
-  const bool by_number = kind == kModule || kind == kFunction || kind == kRule;
+  const bool by_number = kind == kModule || kind == kFunction || kind == kRule || kind == kTyped;
   if (const Json* args = part("args")) {
     if (by_number) event_.takes.clear();  // a function has its tensors in `in`, too
     by_number ? read_numbers("args", *args, event_.takes) : read_call(json);

@@ -110,6 +110,7 @@ class EventReader {
   void read_wanted(const std::string& key, const Json& list);
   void read_through(const std::string& key, const Json& functions);
   void read_offsets(const std::string& key, const Json& offset);
+  void read_types(const std::string& key, const Json& list);
   void read_checkpoint(const std::string& key, const Json& place);
   enum class Role : std::uint8_t { kMade, kTaken };
   EventValue value(const Json& json, Role role);

@@ -122,6 +122,10 @@ class Merger {
         const auto results = [](const Json& event, const char* key) {
           return event.value(key, Json::array()).size();
         };
+        // Groups are numbered in the order of their use.
+        const bool groups =
+            a.at("k") == "group" && a.value("ranks", Json()) == b.value("ranks", Json());
+        if (groups && a.value("name", Json()) != b.value("name", Json())) return false;
         return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json()) &&
                results(a, "out") == results(b, "out") && results(a, "mut") == results(b, "mut");
       });

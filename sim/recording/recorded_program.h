@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/recording/elements.h"
+#include "sim/types/spmd_type.h"
 #include "tensor/tensor.h"
 #include "trace/graph.h"
 
@@ -69,6 +70,7 @@ enum class RecordedKind : std::uint8_t {
   kCheck,      ///< a value once more, by name
   kArrived,    ///< the result of a collective, at its first use
   kStorage,    ///< memory that was freed, or given back
+  kTyped,      ///< a claim of spmd_types, `takes` the tensor; or a move, `takes` operand and result
   kOther,      ///< a line without a meaning for replays, as a wait
 };
 /// "input", "call", "redistribute_bwd", ...: as the file has it; "op" for ops on DTensors alone.
@@ -93,6 +95,15 @@ struct RecordedCollective {
   std::optional<std::int64_t> dim;  ///< of the first mesh; none: not along one dim
   std::string reduce;               ///< "sum"; empty: it does not reduce
   bool operator==(const RecordedCollective&) const = default;
+};
+
+/// The type of a plain tensor along one dim of a mesh, which is known by its sizes and strides over
+/// the ranks.
+struct RecordedType {
+  std::string dim;  ///< "tp"
+  std::vector<std::pair<std::int64_t, std::int64_t>> of;
+  SpmdType type;
+  std::int64_t order = 0;  ///< of S(d): how many dims cut the tensor dim before
 };
 
 /// A property of one operand of a call, by its number among the values in `args`.
@@ -133,8 +144,9 @@ struct RecordedEvent {
   std::vector<std::int32_t> through;            ///< backward: functions that passed on `takes`
   std::vector<std::int32_t> leaves, detached;   ///< call
   std::vector<bool> constant;                   ///< function: results without a gradient
+  std::vector<RecordedType> types;              ///< typed: of the tensor; of operand and result
 
-  std::string name;                     ///< input, check, function; module: its class
+  std::string name;                     ///< input, check, function; module: its class; typed: call
   std::vector<std::string> checkpoint;  ///< input, constant: path, name and sha256 of a tensor
   std::string node;                     ///< op of backward: "AccumulateGrad"
   std::optional<std::size_t> call;      ///< its number; of an op: the call that it is a part of
@@ -159,6 +171,8 @@ struct RecordedEvent {
   bool described = false;  ///< function: arguments and calls are known
   bool requires_grad = false, batch = false;
   bool undefined = false;  ///< its memory was never written
+  bool joins = false;      ///< a message: in one batch with the rank's last one
+  bool any = false;        ///< a receive from any rank
   bool open = false;       ///< input: its formula has elements for any shape
 
   /// The arguments as a rank has them.

@@ -8,6 +8,7 @@
 #include "base/fix.h"
 #include "mesh/spec.h"
 #include "sim/files/json_value.h"
+#include "sim/recording/advice.h"
 
 namespace shardlab {
 
@@ -93,7 +94,9 @@ void label(EventValue& value, const Json& json, const RecordedProgram& program) 
 
 }  // namespace
 
-void refuse_recorded(const std::string& what) { fail(ErrorKind::kValue, "{}", what); }
+void refuse_recorded(const std::string& what) {
+  fail(ErrorKind::kValue, Fix{record_again()}, "{}", what);
+}
 
 bool is_of_ranks(const Json& value) {
   return value.is_object() && value.size() == 1 && value.contains("ranks");

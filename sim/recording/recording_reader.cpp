@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "mesh/mesh_views.h"
+#include "mesh/spec.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/event_reader.h"
@@ -21,12 +23,45 @@ namespace {
 constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostValues = 10'000'000;
 constexpr std::size_t kMostHeld = std::size_t{1} << 25;  // values of all ranks that are played
-constexpr int kDeepest = 12;                             // lists in lists, as arguments have them
+constexpr std::string_view kTypesPackage = "0.3.1";
+constexpr int kDeepest = 12;  // lists in lists, as arguments have them
 
 bool nests_deeper(const Json& json, int most) {
   if (most == 0) return true;
   if (!json.is_structured()) return false;
   return std::ranges::any_of(json, [&](const Json& item) { return nests_deeper(item, most - 1); });
+}
+
+// The dims of `whole` that the mesh is cut along, or that it is over as one; empty: none are.
+std::vector<std::string> part_of_recorded(const GraphMesh& whole, const GraphMesh& mesh,
+                                          const Dims& ranks) {
+  Arena arena;
+  const MeshLayout* all =
+      arena.layout({.shape = whole.shape, .names = whole.names, .ranks = whole.ranks});
+  const auto at = ranks.empty() ? std::nullopt : all->coordinate_of(ranks[0]);
+  const auto fits = [&](const MeshLayout& part) {
+    if (part.shape() != mesh.shape || part.size() != std::ssize(ranks)) return false;
+    for (std::int64_t i = 0; i < part.size(); ++i) {
+      if (part.rank_at_index(i) != ranks[static_cast<std::size_t>(i)]) return false;
+    }
+    return true;
+  };
+  const auto known = [&](const std::string& name) { return all->find_dim(name).has_value(); };
+  if (!at) return {};
+  if (std::ranges::all_of(mesh.names, known)) {
+    const bool sorted = std::ranges::is_sorted(
+        mesh.names, {}, [&](const std::string& name) { return *all->find_dim(name); });
+    const bool is = sorted && fits(*slice_layout(all, mesh.names, *at));
+    return is ? mesh.names : std::vector<std::string>();
+  }
+  for (std::uint32_t bits = 1; mesh.names.size() == 1 && bits < 1u << all->ndim(); ++bits) {
+    std::vector<std::string> names;
+    for (std::size_t dim = 0; dim < all->ndim(); ++dim) {
+      if ((bits >> dim & 1u) != 0) names.push_back(all->names()[dim]);
+    }
+    if (names.size() > 1 && fits(*flatten_layout(all, names, *at, mesh.names[0]))) return names;
+  }
+  return {};
 }
 
 // The lines of one file.
@@ -170,6 +205,15 @@ class RecordingReader {
          "{}: the recording of rank {} of {} alone", program_.path, rank_.dump(), program_.ranks);
   }
 
+  void read_package(const Json& line) {
+    const std::string version = line.at("version").get<std::string>();
+    if (line.at("name") != "spmd_types" || version == kTypesPackage) return;
+    program_.notes.push_back(
+        fmt::format("{}: recorded with spmd_types {}; types are judged by the "
+                    "rules of {}",
+                    program_.path, version, kTypesPackage));
+  }
+
   void read_place(const Json& line) {
     if (integer_of<std::size_t>(line.at("p")) != program_.places.size()) {
       refuse_recorded("places out of order");
@@ -178,7 +222,8 @@ class RecordingReader {
         {line.at("file").get<std::string>(), integer_of<std::int64_t>(line.at("line"))});
   }
 
-  // Ranks of the first mesh are counted through row by row; another one is a part of it.
+  // Ranks of the first mesh are counted through row by row. Another one is a part of a mesh before
+  // it, whose ranks here are those of the first rank's part, or has ranks of its own.
   void read_mesh(const Json& line) {
     const auto number = integer_of<std::size_t>(line.at("mesh"));
     GraphMesh mesh{.names = {}, .shape = dims_of(line.at("shape")), .ranks = {}, .part = {}};
@@ -208,19 +253,33 @@ class RecordingReader {
       program_.meshes[0] = std::move(mesh);
       return;
     }
-    const auto& whole = program_.meshes[0].names;
-    for (const std::string& name : mesh.names) {
-      if (std::ranges::find(whole, name) == whole.end()) {
-        fail(ErrorKind::kUnsupported, Fix{"take it from the mesh of all ranks: mesh[\"tp\"]"},
-             "{}: event {}: a mesh with a dim '{}', which the mesh of all ranks has not",
-             program_.path, at_ + 1, name);
-      }
-    }
-    mesh.base = 0;
-    mesh.part = mesh.names;
     if (number > program_.meshes.size()) refuse_recorded("meshes out of order");
+    relate(mesh, dims_of(line.at("ranks")));
     if (number == program_.meshes.size()) program_.meshes.emplace_back();
     program_.meshes[number] = std::move(mesh);
+  }
+
+  // The latest mesh that it is a part of, or a flattened dim of.
+  void relate(GraphMesh& mesh, const Dims& ranks) const {
+    for (std::size_t base = program_.meshes.size(); base-- > 0;) {
+      if (program_.meshes[base].base >= 0) continue;
+      mesh.part = part_of_recorded(program_.meshes[base], mesh, ranks);
+      mesh.flattened = mesh.part.size() > mesh.names.size();
+      mesh.base = static_cast<std::int32_t>(base);
+      if (!mesh.part.empty()) return;
+    }
+    mesh.base = -1;
+    std::set<std::int64_t> different;
+    for (const std::int64_t rank : ranks) {
+      if (rank < 0 || rank >= static_cast<std::int64_t>(program_.ranks) ||
+          !different.insert(rank).second) {
+        refuse_recorded("the ranks of a mesh are ranks of the world, each once");
+      }
+    }
+    if (static_cast<std::int64_t>(ranks.size()) != product(mesh.shape)) {
+      refuse_recorded("a mesh has a rank at each of its places");
+    }
+    mesh.ranks.assign(ranks.begin(), ranks.end());
   }
 
   // The groups that the ranks are in under one number: one, or one of each rank.
@@ -281,6 +340,7 @@ class RecordingReader {
 
 const std::map<std::string_view, RecordingReader::Declared> RecordingReader::declared_ = {
     {"program", {{"program", "torch"}, &RecordingReader::read_head}},
+    {"package", {{"name", "version"}, &RecordingReader::read_package}},
     {"place", {{"p", "file", "line"}, &RecordingReader::read_place}},
     {"mesh", {{"mesh", "shape", "names", "ranks"}, &RecordingReader::read_mesh}},
     {"group", {{"g", "ranks"}, &RecordingReader::read_group}},

@@ -58,7 +58,7 @@ class Exchanges {
       const Json& event = events[at];
       const Json& kind = event.at("k");
       if (kind == "group") {
-        GroupKey key{.ranks = {}, .name = event.value("desc", "")};
+        GroupKey key{.ranks = {}, .name = event.value("desc", "") + event.value("name", "")};
         for (const Json& one : event.at("ranks")) key.ranks.push_back(integer_of<std::size_t>(one));
         groups[integer_of<std::size_t>(event.at("g"))] = std::move(key);
       } else if (kind == "arrived") {
@@ -180,7 +180,8 @@ class SideBySide {
       return declare(event, "p", key, place_numbers_, places_);
     }
     if (kind == "group") {
-      const std::string key = event.at("ranks").dump() + event.value("desc", "");
+      const std::string key =
+          event.at("ranks").dump() + event.value("desc", "") + event.value("name", "");
       return declare(event, "g", key, group_numbers_, groups_);
     }
     all_.push_back(own(event));

@@ -25,7 +25,11 @@ Draws::Taken Draws::take(Statement& statement) {
   if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
   const auto& ops = reading_.inside(*statement.event);
   const auto ties = [](const RecordedEvent* op) { return op->ties; };
-  if (std::ranges::any_of(ops, ties)) choose(statement);
+  const auto is_given = [&](std::int32_t v) { return reading_.drawn.contains(v); };
+  const bool all = std::ranges::all_of(statement.outs, is_given);
+  if (std::ranges::any_of(ops, ties) && !choose(statement) && !reading_.recording.shapes_only) {
+    return all && give(statement) ? Taken::kGiven : Taken::kLowered;  // argsort; msort
+  }
   const auto drawn = std::ranges::find_if(ops, [](const RecordedEvent* op) { return op->random; });
   if (drawn == ops.end() || reading_.recording.shapes_only) return Taken::kStatement;
   if (attends_without_dropout(statement)) return Taken::kStatement;
@@ -39,8 +43,6 @@ Draws::Taken Draws::take(Statement& statement) {
     attention(statement, **drawn);
     return Taken::kStatement;
   }
-  const bool all = std::ranges::all_of(statement.outs,
-                                       [&](std::int32_t v) { return reading_.drawn.contains(v); });
   if (!all || statement.event->in_sequence) return Taken::kLowered;
   return give(statement) ? Taken::kGiven : (draw_in_place(statement), Taken::kStatement);
 }
@@ -79,8 +81,8 @@ void Draws::draw_in_place(Statement& statement) {
 }
 
 // Other indices of equal elements would be as right, but gradients would flow elsewhere.
-void Draws::choose(Statement& statement) {
-  if (statement.outs.size() != 2 || !reading_.drawn.contains(statement.outs[1])) return;
+bool Draws::choose(Statement& statement) {
+  if (statement.outs.size() != 2 || !reading_.drawn.contains(statement.outs[1])) return false;
   statement.kind = StatementKind::kChosen;
   statement.mask = statement.outs[1];
   GivenValue indices = reading_.drawn.at(statement.mask);
@@ -88,6 +90,7 @@ void Draws::choose(Statement& statement) {
   reading_.given.emplace(statement.mask, std::move(indices));
   statement.takes = {statement.takes.at(0), statement.mask};
   statement.outs.resize(1);
+  return true;
 }
 
 void Draws::attention(Statement& statement, const RecordedEvent& draw) {

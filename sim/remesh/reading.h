@@ -89,7 +89,7 @@ class Draws {
   /// For an op below autograd. False: its results are inputs.
   bool take_op(Statement& statement);
   /// Elements at the recorded indices, of a row that has equal ones.
-  void choose(Statement& statement);
+  bool choose(Statement& statement);
 
  private:
   void draw_in_place(Statement& statement);

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "sim/replay/comparison.h"
+#include "sim/replay/recorded_types.h"
+#include "sim/replay/taken_values.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -18,7 +20,6 @@ namespace shardlab {
 namespace {
 
 constexpr std::size_t kMostElements = std::size_t{1} << 26;  // of A that are kept
-constexpr double kSameFactor = 1e-5;  // of the largest element, where a difference is explained
 
 // The points of A that a value is computed from, by number, for points with these keys.
 class Descent {
@@ -161,13 +162,14 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
     if (is_collective(b.events[index])) comparison.judge_collective(b, index, values);
     for (ComparedPoint& point : names.at(index, values)) {
       const double terms = terms_of(point, values);
+      comparison.name_writer(b, point);
       comparison.judge(std::move(point), terms);
     }
   });
   return comparison.end();
 }
 
-enum class Edited { kFirst, kAlike, kGradients };
+enum class Edited { kGradients, kFirst, kAlike };
 
 // The lines that make the value right.
 std::string edit_text(const ComparedPoint& point, const Explained& cause, std::size_t places) {
@@ -207,69 +209,146 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
   return edit;
 }
 
-// How often `added` is in `found` beyond `whole`; 0: that is not the difference.
-double times_added(const std::vector<double>& found, const std::vector<double>& whole,
-                   const std::vector<double>& added) {
-  if (added.size() < 2 || found.size() != whole.size() || whole.size() % added.size() != 0)
-    return 0;
-  double product = 0, square = 0;
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    const double one = added[i % added.size()];
-    product += (found[i] - whole[i]) * one;
-    square += one * one;
+// A backward of the program, its first value and the loss.
+struct Backward {
+  std::size_t event = 0, seed = 0, made = 0;  // indices; seed, made: 0 where there is none
+  std::int32_t loss = -1, first = -1;         // numbers
+};
+
+std::vector<Backward> backwards_of(const RecordedProgram& program) {
+  std::vector<Backward> all;
+  std::map<std::int32_t, std::size_t> made;
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const RecordedEvent& event = program.events[i];
+    const bool op = event.kind == RecordedKind::kOp || event.kind == RecordedKind::kCollect;
+    for (const EventValue& out : event.out) {
+      if (op && out.id.id >= 0) made[out.id.id] = i;
+    }
+    const bool seeds = op && !all.empty() && all.back().seed == 0 && event.out.size() == 1 &&
+                       bare_op(event.op) == "ones_like";
+    if (seeds) {
+      all.back().seed = i;
+      all.back().first = event.out[0].id.id;
+    }
+    if (event.kind != RecordedKind::kBackward || event.takes.empty()) continue;
+    const auto maker = made.find(event.takes[0]);
+    all.push_back({.event = i,
+                   .seed = 0,
+                   .made = maker == made.end() ? 0 : maker->second,
+                   .loss = event.takes[0],
+                   .first = -1});
   }
-  const double times = std::round(square > 0 ? product / square : 0);
-  const double allowed = kSameFactor * (largest_of(found) + largest_of(whole));
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    const double left = found[i] - whole[i] - times * added[i % added.size()];
-    if (!(std::fabs(left) <= allowed)) return 0;
-  }
-  return times;
+  return all;
 }
 
-// A bias among the terms of a sum counts once a rank: what a call of the same line takes is looked
-// for in the difference.
-std::optional<RecordingEdit> less_of(const BlamedValue& first, const PointsOfA& a,
-                                     const RecordedProgram& b) {
-  const auto known = a.find(first.point.key);
-  if (first.cause.held != ValueHeld::kWrong || known == a.end() || known->second.empty()) {
-    return std::nullopt;
+// A factor of the loss shows in every gradient alone: the losses before it may be A's.
+std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, double factor, bool forward) {
+  RecordingEdit edit{.places = {}, .factor = 1 / factor, .text = ""};
+  std::string place;
+  for (const Backward& one : backwards_of(b)) {
+    if (one.seed == 0 || one.made == 0) return std::nullopt;
+    if (forward) edit.places.emplace_back(one.made, one.loss);
+    edit.places.emplace_back(one.seed, one.first);
+    place = place_of(b, b.events[one.made]);
   }
-  struct Taken {
-    std::string op;
-    std::vector<double> elements;
-  };
-  std::vector<Taken> near;
-  std::optional<RecordingEdit> edit;
-  play_events(b, {}, [&](std::size_t index, const EventValues& values) {
-    if (index > first.point.event) return;
-    const RecordedEvent& event = b.events[index];
-    const bool calls = makes_values(event) || event.kind == RecordedKind::kCall;
-    if (calls && place_of(b, event) == first.point.place) {
-      for_each_operand(event, first.point.ranks.at(0), [&](std::int32_t number) {
-        const DTensor& value = values.on(number, first.point.ranks.at(0));
-        if (!value.defined() || value.distributed() || is_complex(value.dtype())) return;
-        near.push_back({event.op, read_doubles(value.local())});
-      });
-    }
-    if (index != first.point.event) return;
-    const std::vector<PointPart> parts =
-        parts_of_value(values, first.point.value, first.point.ranks);
-    for (const Taken& taken : near) {
-      if (parts.empty() || edit) return;
-      const double times =
-          times_added(parts[0].elements, known->second[0].elements, taken.elements);
-      if (times == 0) continue;
-      edit = RecordingEdit{.places = {{first.point.event, first.point.value}}, .text = ""};
-      edit->added = std::pair(taken.elements, times);
-      edit->text = fmt::format(
-          "y = y - {} * b    # {}; b: the operand of {} with {} elements. Each rank adds it; "
-          "behind the sum it is added once",
-          number_text(times), first.point.place, taken.op, taken.elements.size());
-    }
-  });
+  if (edit.places.empty()) return std::nullopt;
+  edit.text = fmt::format("loss = loss * {}    # {}", number_text(1 / factor), place);
   return edit;
 }
+
+// The line that is to be changed: the loss.
+BlamedValue blamed_loss(const RecordedProgram& b, double factor) {
+  const Backward last = backwards_of(b).back();
+  BlamedValue value;
+  value.point.kind = PointKind::kResult;
+  value.point.event = last.made;
+  value.point.line = b.events[last.made].line;
+  value.point.value = last.loss;
+  value.point.op = b.events[last.made].op;
+  value.point.place = place_of(b, b.events[last.made]);
+  for (std::size_t rank = 0; rank < b.ranks; ++rank) value.point.ranks.push_back(rank);
+  value.what = fmt::format("every gradient of it is {} times A's", number_text(factor));
+  value.cause = {.held = ValueHeld::kScaled, .factor = factor, .groups = {}};
+  return value;
+}
+
+// Libraries that add up gradients at the end of a backward have a way to leave it out.
+std::string way_of_library(const RecordedProgram& b) {
+  const auto has = [&](const char* name) {
+    return std::ranges::any_of(b.events, [&](const RecordedEvent& event) {
+      return event.kind == RecordedKind::kModule && event.name.starts_with(name);
+    });
+  };
+  if (has("DistributedDataParallel")) {
+    return "; DistributedDataParallel adds them up in a backward() outside of no_sync(), if its "
+           "forward is outside, too: the last of an accumulation has to be";
+  }
+  if (has("FSDP")) {
+    return "; FSDP adds them up unless set_requires_gradient_sync(False): the last backward() of "
+           "an accumulation has to do it";
+  }
+  return "";
+}
+
+// Gradients that nothing adds up are a fault of the lines behind backward().
+void name_gradients(RecordingBlame& blame, const RecordedProgram& b) {
+  BlamedValue value = blame.terms.front();
+  const std::vector<Backward> all = backwards_of(b);
+  if (!all.empty()) {
+    value.point.op = "backward()";
+    value.point.place = place_of(b, b.events[all.back().event]);
+  }
+  value.what += ", and no collective adds them up" + way_of_library(b);
+  for (const RecordedEvent& event : b.events) {
+    const bool reduces = event.kind == RecordedKind::kCollect && event.place >= 0 &&
+                         std::ranges::any_of(event.written, [&](const EventValue& one) {
+                           return blame.reduced.contains(one.id.id);
+                         });
+    if (!reduces) continue;
+    value.what += fmt::format("; others are added up by {}, {}", event.op, place_of(b, event));
+    break;
+  }
+  value.follows = false;
+  blame.wrong.insert(blame.wrong.begin(), std::move(value));
+}
+
+constexpr std::size_t kMostSteps = 24;
+
+// The same mistake in each layer: behind an edit of the first, the next one is the first.
+template <typename After>
+void edit_one_by_one(RecordingBlame& blame, const After& after) {
+  const auto first = edit_of(blame, Edited::kFirst);
+  if (!first) return;
+  RecordingEdit edit = *first;
+  const Explained cause = blame.wrong.front().cause;
+  const ComparedPoint point = blame.wrong.front().point;
+  while (edit.places.size() < kMostSteps && blame.edits.empty()) {
+    const RecordingBlame left = after(edit);
+    if (!left.found()) break;
+    const ComparedPoint& next = left.wrong.front().point;
+    const std::pair place(next.event, next.value);
+    const bool again = std::ranges::find(edit.places, place) != edit.places.end();
+    if (again || !same_cause(left.wrong.front().cause, cause)) return;
+    edit.places.push_back(place);
+    edit.text = edit_text(point, cause, edit.places.size());
+  }
+}
+
+// Factors of gradients, in their order, without those of elements.
+std::vector<double> factors_of_gradients(const RecordingBlame& blame) {
+  constexpr std::size_t kMostFactors = 3;
+  std::vector<double> all;
+  for (const BlamedValue& one : blame.wrong) {
+    const bool late = is_gradient(one.point) || one.point.name.ends_with(".grad");
+    if (!late || one.cause.held != ValueHeld::kScaled || all.size() == kMostFactors) continue;
+    const bool known = std::ranges::any_of(all, [&](double factor) {
+      return std::fabs(factor - one.cause.factor) <= 1e-3 * std::fabs(factor);
+    });
+    if (!known) all.push_back(one.cause.factor);
+  }
+  return all;
+}
+
 // The first that follows from nothing is the one to look at.
 void order(RecordingBlame& blame) {
   std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
@@ -286,15 +365,43 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   const std::vector<RankGroups> groups = groups_of(b);
   RecordingBlame blame = compare(points, gradient_noise, b, groups, by_rank, nullptr);
   order(blame);
-  for (const Edited what : {Edited::kFirst, Edited::kAlike, Edited::kGradients}) {
-    if (!blame.found() || !blame.edits.empty()) break;
-    auto edit = edit_of(blame, what);
-    if (!edit && what == Edited::kFirst) edit = less_of(blame.wrong.front(), points, b);
-    if (!edit) continue;
+  blame.types = judge_types(b, a.ranks == 1 ? &a : nullptr).wrong;
+  const std::string key = !blame.wrong.empty() ? blame.wrong.front().point.key : "";
+  if (!blame.wrong.empty()) look_into(blame, a, b, groups);
+  const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
-    if (compare(points, gradient_noise, b, groups, by_rank, &*edit).found()) continue;
-    blame.edits.push_back(*edit);
+    RecordingBlame left = compare(points, gradient_noise, b, groups, by_rank, &edit);
+    order(left);
+    if (!left.found()) blame.edits.push_back(edit);
+    return left;
+  };
+  const bool late = !blame.wrong.empty() && (is_gradient(blame.wrong.front().point) ||
+                                             blame.wrong.front().point.kind == PointKind::kEnd);
+  for (const Edited what : {Edited::kGradients, Edited::kFirst, Edited::kAlike}) {
+    if (blame.wrong.empty() || !blame.edits.empty()) break;
+    if (what == Edited::kGradients && !late) continue;
+    auto edit = edit_of(blame, what);
+    if (!edit && what == Edited::kFirst) edit = less_of(blame.wrong.front(), key, a, b, groups);
+    if (!edit) continue;
+    const RecordingBlame left = after(*edit);
+    const bool of_parameter =
+        !edit->parameter.empty() && std::ranges::all_of(left.wrong, [&](const BlamedValue& one) {
+          const std::string& name = one.end.empty() ? one.point.name : one.end;
+          return name == edit->parameter || name == edit->parameter + ".grad";
+        });
+    if (of_parameter && blame.edits.empty()) blame.edits.push_back(*edit);
+    if (what == Edited::kGradients && !blame.edits.empty()) name_gradients(blame, b);
   }
+  for (const double factor : factors_of_gradients(blame)) {
+    for (const bool forward : {true, false}) {
+      if (!blame.edits.empty()) break;
+      const auto edit = scaled_loss(b, factor, forward);
+      if (!edit) continue;
+      after(*edit);
+      if (!blame.edits.empty()) blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, factor));
+    }
+  }
+  if (!blame.wrong.empty() && blame.edits.empty()) edit_one_by_one(blame, after);
   return blame;
 }
 

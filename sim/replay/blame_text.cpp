@@ -12,8 +12,9 @@ namespace shardlab {
 namespace {
 
 std::string named(const ComparedPoint& point) {
-  if (!point.place.empty()) return point.place;
-  return point.name.empty() ? "the model" : point.name;
+  if (point.place.empty()) return point.name.empty() ? "the model" : point.name;
+  const bool has_name = point.place.find(point.name) != std::string::npos;
+  return has_name ? point.place : point.name + "  " + point.place;
 }
 
 std::string later_of(const RecordingBlame& blame, bool follows) {
@@ -47,6 +48,10 @@ std::string recording_blame_text(const RecordingBlame& blame, const std::string&
                       "and parameters after the step are A's\n",
                       blame.on_the_way);
   }
+  for (const ReplayDifference& one : blame.types) {
+    text += fmt::format("{}: {} claims {}, and {}\n", one.place, one.op, one.expected, one.got);
+  }
+  if (blame.wrong.empty()) return text;
   const BlamedValue& first = blame.wrong.front();
   const ComparedPoint& point = first.point;
   text += fmt::format("{}: the first of {} values that are not A's, of {}\n", named(point),
@@ -88,6 +93,13 @@ Json recording_blame_json(const RecordingBlame& blame) {
                             {"follows", one.follows}});
   }
   for (const RecordingEdit& edit : blame.edits) out["edits"].push_back(edit.text);
+  for (const ReplayDifference& one : blame.types) {
+    out["types"].push_back({{"place", one.place},
+                            {"op", one.op},
+                            {"event", one.line},
+                            {"expected", one.expected},
+                            {"got", one.got}});
+  }
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/text_of_list.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kTiny = 1e-300;
 constexpr double kAmplifiedDrift = 16;  // times the error of the operands
 constexpr double kMostDriftOfGradients = 1e-2;
+constexpr std::size_t kMostFactors = 8;  // told in one line
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
 
 // The first element that differs most.
@@ -58,6 +60,32 @@ std::string elements_text(const PointPart& part, const PointPart& whole) {
                      number_text(part.elements[at]), number_text(whole.elements[at]));
 }
 
+// How many times A's row each row is; empty: one is no multiple.
+std::vector<double> factors_of_rows(const PointPart& whole, double allowed, const PointPart& part) {
+  std::vector<double> factors;
+  if (whole.shape.empty() || whole.shape[0] == 0) return factors;
+  const std::size_t length = whole.elements.size() / static_cast<std::size_t>(whole.shape[0]);
+  const auto row_of = [&](const PointPart& all, std::size_t at) {
+    PointPart row{.shape = all.shape, .dtype = all.dtype, .elements = {}};
+    row.shape[0] = 1;
+    const auto begin = all.elements.begin() + static_cast<std::ptrdiff_t>(at * length);
+    row.elements.assign(begin, begin + static_cast<std::ptrdiff_t>(length));
+    return row;
+  };
+  for (std::size_t at = 0; at < static_cast<std::size_t>(whole.shape[0]); ++at) {
+    const PointPart row = row_of(whole, at), own = row_of(part, at);
+    if (largest_of(row.elements) <= allowed && largest_of(own.elements) <= allowed) continue;
+    const std::vector<double> one = factors_of_parts(row, allowed, {own});
+    if (one.empty()) return {};
+    factors.push_back(one[0]);
+  }
+  return factors;
+}
+
+std::string taker_text(const ComparedPoint& point) {
+  return point.place.empty() ? point.name : fmt::format("{} ({})", point.op, point.place);
+}
+
 bool draws(const std::string& op) {
   const auto has = [&](const char* part) { return op.find(part) != std::string::npos; };
   return has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("multinomial");
@@ -67,15 +95,11 @@ bool is_late(const ComparedPoint& point) {
   return is_gradient(point) || point.kind == PointKind::kEnd;
 }
 
-std::string text_of_cause(const Explained& all) {
-  if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
-  return fmt::format("a term on each rank: their {} over {} is A's value",
-                     all.factor == 1 ? "sum" : "average", all.groups.name);
-}
-
 // The gradient was terms when backward had made it.
 void as_gradient(BlamedValue& value, const BlamedValue& gradient) {
+  const std::string name = value.point.name;
   value = gradient;
+  value.end = name;
   value.what += ", and still is after the step";
 }
 
@@ -111,6 +135,12 @@ bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
 
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
 
+std::string text_of_cause(const Explained& all) {
+  if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
+  return fmt::format("a term on each rank: their {} over {} is A's value",
+                     all.factor == 1 ? "sum" : "average", all.groups.name);
+}
+
 bool same_cause(const Explained& a, const Explained& b) {
   return a.held == b.held && std::fabs(a.factor - b.factor) <= 1e-3 * std::fabs(a.factor) &&
          a.groups.name == b.groups.name;
@@ -137,9 +167,13 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
 
 void Comparison::flow(const RecordedProgram& program, std::size_t at) {
   const RecordedEvent& event = program.events[at];
+  writers_.meet(program, at);
   const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
   for (const std::int32_t root : event.takes) {
     if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
+  }
+  if (makes_values(event) && event.place >= 0) {
+    for_each_given(event, [&](std::int32_t number) { made_[number] = at; });
   }
   if (!makes_values(event) || !first) return;
   const std::size_t end = end_of_line(program, at);
@@ -193,6 +227,20 @@ void Comparison::judge_collective(const RecordedProgram& program, std::size_t at
   });
 }
 
+// A gradient as it is in the end is what was written last.
+void Comparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
+  if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
+  if (point.kind == PointKind::kResult && program.events[point.event].place < 0) {
+    const auto maker = made_.find(point.value);
+    if (maker != made_.end()) point.place = place_of(program, program.events[maker->second]);
+  }
+  const auto writer = writers_.last(point.value);
+  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad") || !writer) return;
+  point.op = program.events[*writer].op;
+  point.place = place_of(program, program.events[*writer]);
+  point.event = *writer;
+}
+
 void Comparison::judge(ComparedPoint point, double terms) {
   const auto found = a_.find(point.key);
   const bool result = point.kind == PointKind::kResult && !backward_;
@@ -216,8 +264,8 @@ void Comparison::judge(ComparedPoint point, double terms) {
   Explained all{.held = ValueHeld::kRight, .groups = {}};
   for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {
     const Explained one =
-        alike ? explained(point, a[0], point.parts, point.ranks, from.off, terms)
-              : explained(point, a[i], {point.parts[i]}, {point.ranks.at(i)}, from.off, terms);
+        alike ? explained(point, a[0], point.parts, point.ranks, from, terms)
+              : explained(point, a[i], {point.parts[i]}, {point.ranks.at(i)}, from, terms);
     if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
   }
   std::string elements;
@@ -227,6 +275,11 @@ void Comparison::judge(ComparedPoint point, double terms) {
     if (has_one_size(part, whole) && differing(part, whole) == 0) continue;  // another rank's
     if (i > 0) elements += fmt::format(" (rank {})", point.ranks[i]);
     break;
+  }
+  if (all.held == ValueHeld::kWrong && alike) elements += text_of_factors(point, a[0]);
+  if (all.held == ValueHeld::kRight && alike) {
+    elements = text_of_missing(point, a[0]);
+    if (!elements.empty()) all.held = ValueHeld::kWrong;
   }
   if (draws(point.op)) elements = "it is random, and A and B drew different numbers";
   point.parts.clear();
@@ -253,6 +306,7 @@ RecordingBlame Comparison::end() {
           .on_the_way = count,
           .wrong = std::move(wrong_),
           .terms = std::move(terms_),
+          .reduced = reduced_,
           .edits = {}};
 }
 
@@ -280,19 +334,21 @@ void Comparison::inherit(Followed& all, const Followed& one) {
 }
 
 Explained Comparison::explained(const ComparedPoint& point, const PointPart& a,
-                                const std::vector<PointPart>& parts, const Ranks& ranks, double off,
-                                double terms) {
+                                const std::vector<PointPart>& parts, const Ranks& ranks,
+                                const Followed& from, double terms) {
   const bool late = is_late(point);
   const double largest = largest_of(a.elements);
   const DType dtype = coarser(a.dtype, parts[0].dtype);
   coarsest_ = coarser(coarsest_, dtype);
   const bool integral = is_integral(dtype);
   const double rounding = rounding_of(late ? coarsest_ : dtype);
+  // Behind a wrong value a right one is as near as if there had been none.
+  const double off = from.wrong < 0 ? from.off : 0;
   double allowed = integral ? 0 : std::max(rounding, kAmplifiedDrift * off) * largest;
-  if (!integral) allowed += kTermRoundings * unit_roundoff(dtype) * terms;
+  if (!integral && from.wrong < 0) allowed += kTermRoundings * unit_roundoff(dtype) * terms;
   if (late) allowed += kTermRoundings * unit_roundoff(coarsest_) * gradient_noise_;
   Explained found = explain(a, std::max(allowed, kTiny), parts, ranks, groups_);
-  if (found.held == ValueHeld::kWrong && may_turn(point, a, parts)) {
+  if (found.held == ValueHeld::kWrong && may_turn(point, a, parts, ranks, allowed)) {
     ++undecided_;
     found.held = ValueHeld::kUnknown;
   }
@@ -306,20 +362,56 @@ Explained Comparison::explained(const ComparedPoint& point, const PointPart& a,
 // Optimizers that divide by the size of a gradient make a step of full length for an element that
 // is rounding alone: whether no other element is off.
 bool Comparison::may_turn(const ComparedPoint& point, const PointPart& a,
-                          const std::vector<PointPart>& parts) const {
+                          const std::vector<PointPart>& parts, const Ranks& ranks,
+                          double allowed) const {
   const auto slope = a_.find("gradient " + point.name + ".grad|0");
   if (point.kind != PointKind::kEnd || slope == a_.end() || slope->second.size() != 1) return false;
   const std::vector<double>& slopes = slope->second[0].elements;
+  if (a.elements.size() != slopes.size()) return false;
   const double noise = kTurning * unit_roundoff(coarsest_) * gradient_noise_;
+  PointPart sure = a;
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    const bool rounding = slopes[i] != 0 && std::fabs(slopes[i]) <= noise;
+    if (rounding) sure.elements[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return explain(sure, allowed, parts, ranks, groups_, true).held == ValueHeld::kRight;
+}
+
+// A factor that each rank has computed for itself, as a mean over its own count.
+std::string Comparison::text_of_factors(const ComparedPoint& point, const PointPart& a) {
   const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
-  return std::ranges::all_of(parts, [&](const PointPart& part) {
-    if (part.elements.size() != slopes.size() || a.elements.size() != slopes.size()) return false;
-    for (std::size_t i = 0; i < slopes.size(); ++i) {
-      const bool off = !(std::fabs(part.elements[i] - a.elements[i]) <= allowed);
-      if (off && (slopes[i] == 0 || std::fabs(slopes[i]) > noise)) return false;
-    }
-    return true;
-  });
+  std::vector<double> factors;
+  if (point.parts.size() > 1) {
+    factors = factors_of_parts(a, allowed, point.parts);
+  } else if (has_one_size(point.parts[0], a)) {
+    factors = factors_of_rows(a, allowed, point.parts[0]);
+  }
+  std::vector<std::string> texts;
+  for (const double factor : factors) {
+    std::string text = fmt::format("{:.3g}", factor);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  if (texts.size() < 2 || texts.size() > kMostFactors) return "";
+  return fmt::format("; its pieces are {} times A's: a factor of each rank's own",
+                     text_of_list(texts, ", "));
+}
+
+bool Comparison::is_of_step(const ComparedPoint& point) const {
+  return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point);
+}
+
+bool Comparison::is_parameter(const ComparedPoint& point) const {
+  return point.kind == PointKind::kInput && a_.contains("gradient " + point.name + ".grad|0");
+}
+
+// Pieces of a parameter, each of which is right, may be the same piece: empty if they are not.
+std::string Comparison::text_of_missing(const ComparedPoint& point, const PointPart& a) const {
+  if (!is_parameter(point) || point.parts.size() < 2 || a.elements.empty()) return "";
+  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
+  const auto missing = missing_element(a, allowed, point.parts);
+  return missing ? fmt::format("no rank has A's element at [{}]: some hold the same piece",
+                               text_of_list(*missing, ", "))
+                 : "";
 }
 
 // The first of a chain is the one to look at.
@@ -362,11 +454,11 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   }
   ++compared_;
   now.suspect = nullptr;
-  if (is_late(point) && point.kind != PointKind::kFlow) ends_agree_ = false;
+  if (is_of_step(point)) ends_agree_ = false;
+  const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
   Link link{.source = from.wrong,
             .value = point.value,
-            .between = point.kind == PointKind::kFlow ||
-                       (point.kind == PointKind::kResult && !point.op.empty())};
+            .between = of_call || point.kind == PointKind::kFlow};
   if (point.kind == PointKind::kEnd && !point.name.ends_with(".grad")) {
     parameters_.emplace_back(std::move(value), link);
     return;
@@ -376,9 +468,8 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   } else if (!value.follows && from.suspect != nullptr) {
     link.between = ends_agree_ = false;  // a term that is taken as the whole is no other way
     value = *from.suspect;
-    value.what +=
-        fmt::format("; {} takes it as the whole",
-                    point.place.empty() ? point.name : point.op + " (" + point.place + ")");
+    value.follows = false;
+    value.what += fmt::format("; {} takes it as the whole", taker_text(point));
   }
   if (is_told(wrong_, value)) {
     value.follows = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/replay/recording_blame.h"
+#include "sim/replay/writers.h"
 
 namespace shardlab {
 
@@ -19,6 +20,8 @@ constexpr double kNoMeaning = 0.25;  // beyond, nothing can be said
 using PointsOfA = std::map<std::string, std::vector<PointPart>>;
 
 std::string number_text(double value);
+/// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
+std::string text_of_cause(const Explained& all);
 bool same_cause(const Explained& a, const Explained& b);
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
@@ -40,6 +43,7 @@ class Comparison {
   /// A collective on plain tensors may leave terms, or add too many.
   void judge_collective(const RecordedProgram& program, std::size_t event,
                         const EventValues& values);
+  void name_writer(const RecordedProgram& program, ComparedPoint& point);
   /// `terms`: the mean magnitude of what an element of it was added up from.
   void judge(ComparedPoint point, double terms);
   /// Results of modules and calls that are right if a later call makes the whole of them.
@@ -67,10 +71,14 @@ class Comparison {
 
   static void inherit(Followed& all, const Followed& one);
   Explained explained(const ComparedPoint& point, const PointPart& a,
-                      const std::vector<PointPart>& parts, const Ranks& ranks, double off,
+                      const std::vector<PointPart>& parts, const Ranks& ranks, const Followed& from,
                       double terms);
-  bool may_turn(const ComparedPoint& point, const PointPart& a,
-                const std::vector<PointPart>& parts) const;
+  bool may_turn(const ComparedPoint& point, const PointPart& a, const std::vector<PointPart>& parts,
+                const Ranks& ranks, double allowed) const;
+  bool is_of_step(const ComparedPoint& point) const;
+  bool is_parameter(const ComparedPoint& point) const;
+  static std::string text_of_factors(const ComparedPoint& point, const PointPart& a);
+  std::string text_of_missing(const ComparedPoint& point, const PointPart& a) const;
   static void suspect(Followed& now, BlamedValue value);
   void settle(ComparedPoint point, Explained all, const std::string& elements,
               const Followed& from);
@@ -96,6 +104,8 @@ class Comparison {
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;
+  std::map<std::int32_t, std::size_t> made_;  // by value: the event, of a line of the program
+  Writers writers_;                           // of gradients, since backward
   std::int64_t compared_ = 0, undecided_ = 0;
 };
 

@@ -20,16 +20,127 @@ namespace {
 constexpr double kManyRoundings = 800, kFewestRoundings = 8, kMostRounding = 2e-4;
 constexpr std::size_t kMostLabels = 1 << 14;
 
-// Parts of a value against the whole one.
-class Explainer {
+// The boxes of the whole, and their elements against those of a part.
+class Boxes {
  public:
-  Explainer(const PointPart& whole, double allowed)
-      : whole_(whole), largest_(largest_of(whole.elements)), allowed_(allowed) {}
+  explicit Boxes(const PointPart& whole) : whole_(whole) {}
+
+  // Whether `is(offset)` of a box of the part's shape. Offsets are multiples of the length, or what
+  // is left at the end.
+  template <typename Is>
+  bool any_box(const PointPart& part, const Is& is) {
+    Dims offset(part.shape.size(), 0);
+    return any_box(part, offset, 0, is);
+  }
+  template <typename Is>
+  bool any_box(const PointPart& part, Dims& offset, std::size_t dim, const Is& is) {
+    if (dim == part.shape.size()) return is(std::as_const(offset));
+    const std::int64_t last = whole_.shape[dim] - part.shape[dim];
+    const std::int64_t step = std::max<std::int64_t>(part.shape[dim], 1);
+    for (std::int64_t at = 0; at <= last; at = at == last ? last + 1 : std::min(at + step, last)) {
+      offset[dim] = at;
+      if (any_box(part, offset, dim + 1, is)) return true;
+    }
+    return false;
+  }
+
+  // Whether `is(got, expected)` of each element of the part and that of the box.
+  template <typename Is>
+  bool all_pairs(const PointPart& part, const Dims& offset, const Is& is) const {
+    std::size_t i = 0;
+    bool all = true;
+    for_each_index(part, offset, [&](std::size_t at) {
+      all = is(part.elements[i], whole_.elements[at]);
+      ++i;
+      return all;
+    });
+    return all;
+  }
+  // visit(index of the whole) for each element of the part, until it says false.
+  template <typename Visit>
+  void for_each_index(const PointPart& part, const Dims& offset, const Visit& visit) const {
+    Dims index(part.shape.size(), 0);
+    for (std::size_t i = 0; i < part.elements.size(); ++i) {
+      std::size_t at = 0;
+      for (std::size_t dim = 0; dim < index.size(); ++dim) {
+        at = at * static_cast<std::size_t>(whole_.shape[dim]) +
+             static_cast<std::size_t>(offset[dim] + index[dim]);
+      }
+      if (!visit(at)) return;
+      for (std::size_t dim = index.size(); dim-- > 0;) {
+        if (++index[dim] < part.shape[dim]) break;
+        index[dim] = 0;
+      }
+    }
+  }
+
+  // The part against the box there, as if it were a multiple; 0: it cannot be.
+  double factor_at(const PointPart& part, const Dims& offset) const {
+    double product = 0, square = 0;
+    all_pairs(part, offset, [&](double got, double expected) {
+      product += got * expected;
+      square += expected * expected;
+      return true;
+    });
+    return square > 0 && std::isfinite(product) ? product / square : 0;
+  }
+
+ protected:
+  const PointPart& whole_;
+};
+
+// Parts of a value against the whole one.
+class Explainer : private Boxes {
+ public:
+  Explainer(const PointPart& whole, double allowed, bool open)
+      : Boxes(whole), largest_(largest_of(whole.elements)), allowed_(allowed), open_(open) {}
 
   Explained explain(const std::vector<PointPart>& parts, const Ranks& ranks,
                     const std::vector<RankGroups>& groups) {
     const bool elements = known(whole_) && std::ranges::all_of(parts, known);
     return elements ? by_elements(parts, ranks, groups) : by_prints(parts, ranks, groups);
+  }
+
+  /// The factor of each part; empty: some part is no multiple.
+  std::vector<double> factors(const std::vector<PointPart>& parts) {
+    std::vector<double> all;
+    for (const PointPart& part : parts) {
+      if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) return {};
+      const bool found = any_box(part, [&](const Dims& offset) {
+        const double factor = factor_at(part, offset);
+        const bool is = factor != 0 && all_pairs(part, offset, [&](double got, double expected) {
+                          return near(got, expected, factor);
+                        });
+        if (is) all.push_back(factor);
+        return is;
+      });
+      if (!found) return {};
+    }
+    return all;
+  }
+
+  /// The first element of the whole that no part has; none: parts make the whole, or are no parts.
+  std::optional<Dims> missing(const std::vector<PointPart>& parts) {
+    std::vector<bool> there(whole_.elements.size(), false);
+    for (const PointPart& part : parts) {
+      if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) {
+        return std::nullopt;
+      }
+      any_box(part, [&](const Dims& offset) {
+        const bool here = all_pairs(
+            part, offset, [&](double got, double expected) { return near(got, expected, 1); });
+        if (here) for_each_index(part, offset, [&](std::size_t at) { return there[at] = true; });
+        return false;
+      });
+    }
+    const auto first = std::ranges::find(there, false);
+    if (first == there.end()) return std::nullopt;
+    auto rest = static_cast<std::int64_t>(first - there.begin());
+    Dims index(whole_.shape.size());
+    for (std::size_t dim = index.size(); dim-- > 0; rest /= whole_.shape[dim]) {
+      index[dim] = rest % whole_.shape[dim];
+    }
+    return index;
   }
 
  private:
@@ -48,6 +159,7 @@ class Explainer {
 
   bool near(double got, double expected, double factor) {
     expected *= factor;
+    if (open_ && std::isnan(expected)) return true;
     if (!std::isfinite(got) || !std::isfinite(expected)) {
       return std::isnan(expected) ? std::isnan(got) : got == expected;
     }
@@ -72,55 +184,39 @@ class Explainer {
     return box || has_rows(part, factor);
   }
 
-  // Whether `is(offset)` of a box of the part's shape. Offsets are multiples of the length, or what
-  // is left at the end.
-  template <typename Is>
-  bool any_box(const PointPart& part, const Is& is) {
-    Dims offset(part.shape.size(), 0);
-    return any_box(part, offset, 0, is);
-  }
-  template <typename Is>
-  bool any_box(const PointPart& part, Dims& offset, std::size_t dim, const Is& is) {
-    if (dim == part.shape.size()) return is(std::as_const(offset));
-    const std::int64_t last = whole_.shape[dim] - part.shape[dim];
-    const std::int64_t step = std::max<std::int64_t>(part.shape[dim], 1);
-    for (std::int64_t at = 0; at <= last; at = at == last ? last + 1 : std::min(at + step, last)) {
-      offset[dim] = at;
-      if (any_box(part, offset, dim + 1, is)) return true;
-    }
-    return false;
-  }
-
-  // Whether `is(got, expected)` of each element of the part and that of the box.
-  template <typename Is>
-  bool all_pairs(const PointPart& part, const Dims& offset, const Is& is) const {
-    Dims index(part.shape.size(), 0);
-    for (std::size_t i = 0; i < part.elements.size(); ++i) {
-      std::size_t at = 0;
-      for (std::size_t dim = 0; dim < index.size(); ++dim) {
-        at = at * static_cast<std::size_t>(whole_.shape[dim]) +
-             static_cast<std::size_t>(offset[dim] + index[dim]);
-      }
-      if (!is(part.elements[i], whole_.elements[at])) return false;
-      for (std::size_t dim = index.size(); dim-- > 0;) {
-        if (++index[dim] < part.shape[dim]) break;
-        index[dim] = 0;
-      }
-    }
-    return true;
-  }
-
-  // Rows of the whole in any order, as those of a batch whose dims were made one, or its labels.
+  // Rows of the whole in any order, as those of a batch whose dims were made one, or its labels;
+  // columns, where it was transposed.
   bool has_rows(const PointPart& part, double factor) {
-    const bool labels = part.shape.size() == 1 && part.elements.size() <= kMostLabels;
-    if (!labels && (part.shape.size() != 2 || part.shape[1] != whole_.shape[1])) return false;
-    const auto width = labels ? 1 : static_cast<std::size_t>(part.shape[1]);
-    for (std::size_t row = 0; row < part.elements.size(); row += width) {
+    const auto count = [](const PointPart& one) { return one.elements.size(); };
+    if (part.shape.size() == 1) {
+      return count(part) <= kMostLabels &&
+             has_lines(part, {count(part), 1, 1}, {count(whole_), 1, 1}, factor);
+    }
+    if (part.shape.size() != 2) return false;
+    const auto size = [](const PointPart& one, std::size_t dim) {
+      return static_cast<std::size_t>(one.shape[dim]);
+    };
+    const std::size_t rows = size(part, 0), columns = size(part, 1);
+    const std::size_t all_rows = size(whole_, 0), all_columns = size(whole_, 1);
+    const bool has = columns == all_columns &&
+                     has_lines(part, {rows, columns, 1}, {all_rows, columns, 1}, factor);
+    return has || (rows == all_rows &&
+                   has_lines(part, {columns, 1, columns}, {all_columns, 1, all_columns}, factor));
+  }
+
+  // Lines of one length: their number, and the distances of lines and of elements in one.
+  struct Lines {
+    std::size_t count, apart, step;
+  };
+  bool has_lines(const PointPart& part, Lines own, Lines all, double factor) {
+    const std::size_t length = part.elements.size() / std::max<std::size_t>(own.count, 1);
+    for (std::size_t line = 0; line < own.count; ++line) {
       bool found = false;
-      for (std::size_t other = 0; other < whole_.elements.size() && !found; other += width) {
+      for (std::size_t other = 0; other < all.count && !found; ++other) {
         found = true;
-        for (std::size_t i = 0; i < width && found; ++i) {
-          found = near(part.elements[row + i], whole_.elements[other + i], factor);
+        for (std::size_t i = 0; i < length && found; ++i) {
+          found = near(part.elements[line * own.apart + i * own.step],
+                       whole_.elements[other * all.apart + i * all.step], factor);
         }
       }
       if (!found) return false;
@@ -158,13 +254,8 @@ class Explainer {
     const PointPart& first = parts.front();
     if (first.shape.size() == whole_.shape.size()) {
       any_box(first, [&](const Dims& offset) {
-        double product = 0, square = 0;
-        all_pairs(first, offset, [&](double got, double expected) {
-          product += got * expected;
-          square += expected * expected;
-          return true;
-        });
-        if (square > 0 && product != 0 && std::isfinite(product)) factors.insert(product / square);
+        const double factor = factor_at(first, offset);
+        if (factor != 0) factors.insert(factor);
         return false;
       });
     }
@@ -284,8 +375,8 @@ class Explainer {
     return result(cut && groups.size() > 1 ? ValueHeld::kUnknown : ValueHeld::kWrong);
   }
 
-  const PointPart& whole_;
   double largest_, allowed_;
+  bool open_;
   double worst_ = 0;
 };
 
@@ -352,9 +443,19 @@ double rounding_of(DType dtype) {
   return std::max(kFewestRoundings * roundoff, std::min(kMostRounding, kManyRoundings * roundoff));
 }
 
+std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
+                                     const std::vector<PointPart>& parts) {
+  return Explainer(whole, allowed, false).factors(parts);
+}
+
+std::optional<Dims> missing_element(const PointPart& whole, double allowed,
+                                    const std::vector<PointPart>& parts) {
+  return Explainer(whole, allowed, false).missing(parts);
+}
+
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
-                  const Ranks& ranks, const std::vector<RankGroups>& groups) {
-  return Explainer(whole, allowed).explain(parts, ranks, groups);
+                  const Ranks& ranks, const std::vector<RankGroups>& groups, bool open) {
+  return Explainer(whole, allowed, open).explain(parts, ranks, groups);
 }
 
 }  // namespace shardlab

@@ -2,6 +2,7 @@
 // that is it, a multiple, or none of these.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,16 @@ double largest_of(const std::vector<double>& elements);
 /// The error, as a part of the largest element, that rounding in a call of this dtype explains.
 double rounding_of(DType dtype);
 
-/// `parts` are those of `ranks`; elements of `whole` may be off by `allowed`.
+/// `parts` are those of `ranks`; elements of `whole` may be off by `allowed`. `open`: where it is
+/// NaN, by anything.
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
-                  const Ranks& ranks, const std::vector<RankGroups>& groups);
+                  const Ranks& ranks, const std::vector<RankGroups>& groups, bool open = false);
+
+/// How many times a piece of `whole` each part is; empty: some part is no multiple of one.
+std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
+                                     const std::vector<PointPart>& parts);
+/// The index of an element of `whole` that is in no part; none: the parts make the whole.
+std::optional<Dims> missing_element(const PointPart& whole, double allowed,
+                                    const std::vector<PointPart>& parts);
 
 }  // namespace shardlab

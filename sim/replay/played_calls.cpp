@@ -1,13 +1,23 @@
 // A rank notes at each event how many calls there were before: the calls behind are the event's.
+// A replay waits where values are used; the waits of the program take their place.
 #include "sim/replay/played_calls.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "base/place_text.h"
 #include "sim/log/trace.h"
 #include "sim/replay/recorded_world.h"
 #include "sim/replay/watch.h"
 
 namespace shardlab {
+
+SourcePosition position_of(const RecordedProgram& program, const RecordedEvent& event) {
+  if (event.place < 0) return {};
+  const RecordedPlace& place = program.places[static_cast<std::size_t>(event.place)];
+  return {place.file.c_str(), static_cast<std::int32_t>(place.line)};
+}
 
 namespace {
 
@@ -41,6 +51,112 @@ class CallWatch final : public Watch {
   std::vector<Begun> begun_{{}};
 };
 
+// The log of a replay with the steps that the program had.
+class RecordedSteps {
+ public:
+  RecordedSteps(const RecordedProgram& program, FabricLog& log,
+                const std::vector<std::unique_ptr<CallWatch>>& watches)
+      : program_(program), log_(log), watches_(watches), ranks_(watches.size()) {
+    for (std::size_t i = 0; i < log.calls.size(); ++i) note_call(static_cast<std::int32_t>(i));
+    for (std::size_t at = 0; at < program.events.size(); ++at) note_event(at);
+  }
+
+  void write() {
+    for (Event& event : std::exchange(log_.events, {})) {
+      event.position.column = 0;
+      const auto rank = static_cast<std::size_t>(event.rank);
+      if (event.kind == Event::Kind::kPost) put_until(rank, event_of(event.call));
+      if (event.kind == Event::Kind::kEnd) put_until(rank, program_.events.size());
+      const bool replaced = event.kind == Event::Kind::kWait && has_handle(event_of(event.call));
+      if (!replaced) log_.events.push_back(event);
+    }
+  }
+
+ private:
+  using Event = FabricLog::Event;
+  struct Rank {
+    std::vector<std::size_t> exchanges, waits;               ///< events
+    std::size_t next = 0;                                    ///< of `waits`
+    std::map<std::size_t, std::vector<std::int32_t>> calls;  ///< by event
+  };
+
+  std::size_t event_of(std::int32_t call) const {
+    const auto index = static_cast<std::size_t>(call);
+    return watches_[static_cast<std::size_t>(log_.calls[index].rank)]->event_of(index);
+  }
+  bool has_handle(std::size_t at) const { return program_.events[at].op.starts_with("c10d."); }
+
+  void note_call(std::int32_t number) {
+    FabricLog::Call& call = log_.calls[static_cast<std::size_t>(number)];
+    const std::size_t at = event_of(number);
+    const RecordedEvent& event = program_.events[at];
+    call.joins = event.joins;
+    call.any = event.any;
+    call.position.column = 0;
+    ranks_[static_cast<std::size_t>(call.rank)].calls[at].push_back(number);
+    if (event.group < 0) return;
+    // A replay has one group of the same ranks, where a program may have several.
+    FabricLog::Group group = log_.groups[static_cast<std::size_t>(call.what.group)];
+    call.what.group = group_of(event.group, std::move(group));
+  }
+
+  void note_event(std::size_t at) {
+    const RecordedEvent& event = program_.events[at];
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (event.rank >= 0 && static_cast<std::size_t>(event.rank) != rank) continue;
+      if (event.kind == RecordedKind::kCollect) ranks_[rank].exchanges.push_back(at);
+      if (event.kind == RecordedKind::kOther) ranks_[rank].waits.push_back(at);
+    }
+  }
+
+  void put_until(std::size_t rank, std::size_t end) {
+    Rank& own = ranks_[rank];
+    for (; own.next < own.waits.size() && own.waits[own.next] < end; ++own.next) {
+      const RecordedEvent& event = program_.events[own.waits[own.next]];
+      const SourcePosition at = position_of(program_, event);
+      if (event.name == "barrier") put_barrier(static_cast<std::int32_t>(rank), event, at);
+      if (event.name == "synchronize") put(Event::Kind::kSynchronize, rank, -1, at);
+      if (!event.of || *event.of >= own.exchanges.size()) continue;
+      const auto calls = own.calls.find(own.exchanges[*event.of]);
+      if (calls == own.calls.end()) continue;
+      for (const std::int32_t call : calls->second) put(Event::Kind::kWait, rank, call, at);
+    }
+  }
+
+  std::int32_t group_of(std::int32_t recorded, FabricLog::Group group) {
+    const auto next = static_cast<std::int32_t>(log_.groups.size());
+    const auto [known, fresh] = groups_.try_emplace({recorded, group.ranks}, next);
+    if (fresh) log_.groups.push_back(std::move(group));
+    return known->second;
+  }
+
+  void put(Event::Kind kind, std::size_t rank, std::int32_t call, const SourcePosition& at) {
+    log_.events.push_back({kind, static_cast<std::int32_t>(rank), call, at});
+  }
+
+  void put_barrier(std::int32_t rank, const RecordedEvent& event, const SourcePosition& at) {
+    const RecordedGroup& ranks = program_.groups.at(static_cast<std::size_t>(event.group));
+    const auto& members = ranks[ranks.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
+    const std::int32_t group = group_of(event.group, {"of a barrier", members});
+    const auto call = static_cast<std::int32_t>(log_.calls.size());
+    log_.calls.push_back({.rank = rank,
+                          .kind = CollectiveKind::kBarrier,
+                          .what = {.group = group},
+                          .position = at,
+                          .input = {},
+                          .output = {}});
+    put(Event::Kind::kPost, static_cast<std::size_t>(rank), call, at);
+    put(Event::Kind::kWait, static_cast<std::size_t>(rank), call, at);
+  }
+
+  const RecordedProgram& program_;
+  FabricLog& log_;
+  const std::vector<std::unique_ptr<CallWatch>>& watches_;
+  std::vector<Rank> ranks_;
+  // The log's number of a recorded group with these ranks.
+  std::map<std::pair<std::int32_t, std::vector<std::int64_t>>, std::int32_t> groups_;
+};
+
 }  // namespace
 
 PlayedCalls played_calls(const RecordedProgram& program) {
@@ -62,6 +178,10 @@ PlayedCalls played_calls(const RecordedProgram& program) {
   for (std::size_t i = 0; i < result.log.calls.size(); ++i) {
     const CallWatch& watch = *watches[static_cast<std::size_t>(result.log.calls[i].rank)];
     result.places.push_back(place_of(program, program.events[watch.event_of(i)]));
+  }
+  RecordedSteps(program, result.log, watches).write();
+  for (std::size_t i = result.places.size(); i < result.log.calls.size(); ++i) {
+    result.places.push_back(place_text(result.log.calls[i].position));
   }
   return result;
 }

@@ -18,6 +18,8 @@ struct PlayedCalls {
   std::optional<Verdict> verdict;   ///< of ranks that cannot go on
 };
 
+/// The user's line, as file and line.
+SourcePosition position_of(const RecordedProgram& program, const RecordedEvent& event);
 /// Replays all ranks, one at a time.
 PlayedCalls played_calls(const RecordedProgram& program);
 

@@ -108,6 +108,9 @@ class Lowering {
         if (program_.exported) return add_call(event);
         if (looks_ == Looks::kAll) look_at_call(event);
         return;
+      case kTyped:
+        if (looks_ == Looks::kAll) look(event, event.takes);
+        return;
       case kModule:
         if (looks_ == Looks::kAll) {
           look(event, event.takes);

@@ -15,6 +15,11 @@ namespace shardlab {
 
 namespace {
 
+bool takes_norms(const std::string& op) {
+  const std::string_view bare = bare_op(op);
+  return bare == "_foreach_norm" || bare == "linalg_vector_norm" || bare == "norm";
+}
+
 PointPart part_of(const Dims& shape, DType dtype, std::vector<double> elements) {
   Fingerprint print(elements);
   return {shape, dtype, std::move(elements), print};
@@ -129,6 +134,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
                                   : PointKind::kEnd;
     const std::string name = name_of(event);
     add(counted(event, prefix + name), kind, event.out[0].id.id);
+    if (check && back) gradients_[event.out[0].id.id] = name;
     for (ComparedPoint& point : points) point.name = name;
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(module_of(program_, event)));
@@ -137,6 +143,14 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     }
   } else if (event.kind == kCall && call(event.call) != calls_.end()) {
     add_results("call " + call(event.call)->second, PointKind::kResult);
+  } else if (!back && event.kind == kOp && takes_norms(event.op)) {
+    // Clipping hides a factor of all gradients, and no factor of some.
+    for_each_operand(event, [&](std::int32_t number) {
+      const auto known = gradients_.find(number);
+      if (known == gradients_.end()) return;
+      add(counted(event, "clipped " + known->second), PointKind::kEnd, number);
+      points.back().name = known->second;
+    });
   } else if (back && !event.op.empty() && !event.recomputed && bare_op(event.op) != "detach" &&
              call(event.of) != calls_.end()) {
     const std::string name =
@@ -160,7 +174,7 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
     }
     const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
-    if (!looks) for_each_operand(event, point.ranks[0], take);
+    if (!looks && point.kind != PointKind::kEnd) for_each_operand(event, point.ranks[0], take);
     point.parts = parts_of_value(values, point.value, point.ranks);
   }
   return points;

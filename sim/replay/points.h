@@ -66,6 +66,7 @@ class PointNames {
   std::set<std::string> roots_;  // names of modules that hold all others
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;
+  std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
 
 /// The parts of a value on the ranks that the event ran on, or the whole of a DTensor; empty where

@@ -46,6 +46,12 @@ void RecordedWorld::play_on_rank(const PlayedGraph& graph, Watch& watch) {
   GraphMeshes meshes(graph.graph.meshes, rank.rank, arena_);
   for (std::int32_t mesh = 0; mesh < std::ssize(graph.graph.meshes); ++mesh) {
     rank.meshes->construct(meshes.layout(mesh));
+    const GraphMesh& made = graph.graph.meshes[static_cast<std::size_t>(mesh)];
+    if (!made.flattened) continue;
+    const MeshLayout* base = meshes.layout(made.base);
+    std::vector<std::size_t> dims;
+    for (const std::string& dim : made.part) dims.push_back(*base->find_dim(dim));
+    rank.meshes->flatten(base, dims);
   }
   std::optional<ObserverScope> observed;
   if (Observer* observer = watch.observer()) observed.emplace(*observer);

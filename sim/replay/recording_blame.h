@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/replay/explain.h"
+#include "sim/replay/replay_report.h"
 
 namespace shardlab {
 
@@ -20,7 +22,8 @@ struct RecordingEdit {
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
   /// Elements along the last dims that count so often too often.
   std::optional<std::pair<std::vector<double>, double>> added = {};
-  std::string text;  ///< "dist.all_reduce(y)    # of ..."
+  std::string parameter = {};  ///< the one added: its own gradient may still differ
+  std::string text;            ///< "dist.all_reduce(y)    # of ..."
 };
 
 /// A value of B that is not A's.
@@ -29,6 +32,7 @@ struct BlamedValue {
   std::string what;     ///< "2 times A's value"
   Explained cause;
   std::vector<std::string> through;  ///< moves and collectives between A's values and it
+  std::string end = {};              ///< the parameter or gradient that shows it after the step
   bool follows = false;              ///< computed from one that is wrong
 };
 
@@ -40,9 +44,11 @@ struct RecordingBlame {
   /// Gradients of parameters that are terms when backward has made them, and that no collective
   /// adds up in place.
   std::vector<BlamedValue> terms;
+  std::set<std::int32_t> reduced;    ///< numbers of values that a collective wrote
   std::vector<RecordingEdit> edits;  ///< with each of them nothing differs
   std::int64_t tried = 0;
-  bool found() const { return !wrong.empty(); }
+  std::vector<ReplayDifference> types;  ///< claims and moves of spmd_types that A contradicts
+  bool found() const { return !wrong.empty() || !types.empty(); }
 };
 
 }  // namespace shardlab

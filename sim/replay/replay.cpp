@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
+#include "sim/replay/recorded_types.h"
 #include "sim/replay/replay_judge.h"
 #include "sim/replay/second_look.h"
 #include "sim/replay/watch.h"
@@ -75,6 +77,11 @@ ReplayReport replay_recording(const RecordedProgram& program, const ReplaySettin
     look_again(program, graph, world, judge.suspects(), report);
   } else {
     for (Suspect& one : judge.suspects()) report.differences.push_back(std::move(one.difference));
+  }
+  if (result.ok()) {
+    TypesJudgement types = judge_types(program);
+    report.typed = types.judged;
+    std::ranges::move(types.wrong, std::back_inserter(report.differences));
   }
   std::ranges::stable_sort(report.differences, {}, &ReplayDifference::line);
   return report;
@@ -143,6 +150,7 @@ std::string replay_text(const RecordedProgram& program, const ReplayReport& repo
     rest += fmt::format(", {} in which PyTorch is wrong", report.reference.size());
   }
   if (report.better > 0) rest += fmt::format(", {} that PyTorch refuses run here", report.better);
+  if (report.typed > 0) rest += fmt::format(", {} claims and moves of types", report.typed);
   const std::string ranks = program.ranks == 1 ? "" : fmt::format("{} ranks, ", program.ranks);
   return shown + fmt::format("{:6} {}  PyTorch {}, {}{} ops: {} results agree, {} differ{}\n",
                              report.ok() ? "ok" : "FAILED", program.path, program.torch, ranks,
@@ -161,6 +169,7 @@ Json replay_json(const RecordedProgram& program, const ReplayReport& report) {
           {"unknown", report.unknown},
           {"skipped", report.skipped},
           {"unjudged", report.unjudged},
+          {"typed", report.typed},
           {"failed", report.failed},
           {"better", report.better},
           {"missing", report.missing},

@@ -60,6 +60,7 @@ class ReplayJudge {
   void compare_again(const Given& one);
   bool has_shape(const Given& one, const SeenValue& seen);
   Known known_of(const Given& one, std::size_t results) const;
+  bool is_written(std::int32_t number) const;
   void inherit(Known& known, std::int32_t number, bool& any) const;
   double size_of(const SeenValue& seen) const;
   void note_memory(std::int32_t number, const SeenValue& seen);

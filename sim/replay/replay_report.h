@@ -25,6 +25,7 @@ struct ReplayReport {
   std::int64_t skipped = 0;    ///< ops with operands from ops that did not run
   std::int64_t better = 0;     ///< calls of DTensors that PyTorch refuses and that run here
   std::int64_t unjudged = 0;   ///< ops that do not exist here: their results are the file's
+  std::int64_t typed = 0;      ///< claims and moves of spmd_types that were judged
   std::vector<std::string> missing;  ///< their names, each once
   std::vector<ReplayDifference> differences;
   /// Calls that moved operands, or placed a result, by a rule that is not ours: releases have

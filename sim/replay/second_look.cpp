@@ -34,10 +34,12 @@ Tensor perturbed(const Tensor& tensor, double noise, int sample) {
   double size = 0;
   for (const double element : elements) size += std::fabs(element);
   const double mean = elements.empty() ? 0 : size / static_cast<double>(elements.size());
-  std::uint64_t draw = 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(sample + 1);
+  // Each other sample goes the opposite way, so that each element is moved both up and down.
+  std::uint64_t draw = 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(sample / 2 + 1);
+  const double way = sample % 2 == 0 ? noise : -noise;
   for (double& element : elements) {
     draw = draw * 6364136223846793005ull + 1442695040888963407ull;
-    element += ((draw >> 40) % 2 == 0 ? noise : -noise) * mean;
+    element += ((draw >> 40) % 2 == 0 ? way : -way) * mean;
   }
   Tensor result = empty(*tensor.device(), tensor.meta());
   write_doubles(result, elements);
@@ -90,7 +92,8 @@ class SecondWatch final : public Watch {
       ++count;
     }
     const RecordedEvent& event = program().events[suspect.event];
-    const std::int32_t written = given_by(event)[suspect.index].value->id.id;
+    const Given given = given_by(event)[suspect.index];
+    const std::int32_t written = given.value->id.id;
     if (count != 1) return;
     for (int sample = 0; sample < kSamples; ++sample) {
       std::vector<DTensor> before;
@@ -100,10 +103,15 @@ class SecondWatch final : public Watch {
         state.put({operand}, DTensor(perturbed(x.local(), noise, sample), x.spec()));
       }
       try {
-        state.again(node);
+        Results results = state.again(node);
+        DTensor moved = state.values()[static_cast<std::size_t>(written)];
+        std::size_t at = 0;
+        for_each_tensor(results, [&](const DTensor& x) {
+          if (!given.written() && at++ == given.index) moved = x;
+        });
         const std::size_t first = event.rank < 0 ? 0 : static_cast<std::size_t>(event.rank);
         looks_.values.add(looks_.looked[number].moved[static_cast<std::size_t>(sample)], first,
-                          rank(), looks_.ranks, state.values()[static_cast<std::size_t>(written)]);
+                          rank(), looks_.ranks, moved);
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kRuntime) throw;
       }

@@ -98,11 +98,12 @@ class Watch::Rule final : public Observer {
   void collective(const CollectiveRecord& record) override {
     if (!open) return;
     RecordedCollective collective{.kind = recorded_name(record.kind), .dim = {}, .reduce = {}};
-    if (record.group.mesh_dims.size() == 1) {
-      const std::string& name = record.group.layout->names()[record.group.mesh_dims[0]];
-      if (const auto dim = mesh_.find_dim(name)) {
-        collective.dim = static_cast<std::int64_t>(*dim);
-      }
+    // Another mesh may have a dim of that name along other ranks.
+    const auto at = mesh_.coordinate_of(record.group.first_rank);
+    const std::vector<std::int64_t> ranks = record.group.ranks();
+    for (std::size_t dim = 0; at && dim < mesh_.ndim(); ++dim) {
+      const bool along = record.group.size > 1 && mesh_.group_ranks(dim, *at) == ranks;
+      if (along) collective.dim = static_cast<std::int64_t>(dim);
     }
     const bool reduces =
         record.kind == CollectiveKind::kAllReduce || record.kind == CollectiveKind::kReduceScatter;

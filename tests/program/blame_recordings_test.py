@@ -35,7 +35,9 @@ EDITS = {
     "sum_twice": r"y = y \* 0.5 .*c10d.allreduce_.default, blocks.0 ",
     "no_sum_of_gradients": r"dist.all_reduce\(gradient\) .*blocks.1.up ",
     "scaled_gradient": r"gradient = gradient \* 0.5 .*blocks.0.up.weight.grad",
-    "no_average": r"dist.all_reduce\(gradient, op=dist.ReduceOp.AVG\) .*blocks.1.down ",
+    "no_average": r"dist.all_reduce\(gradient, op=dist.ReduceOp.AVG\) .*blocks.1.down",
+    "sum_hidden": r"y = y \* 0.5 .*c10d.allreduce_.default, .*mistakes.py:\d+, and of 11 others",
+    "times_ranks": r"loss = loss \* 0.5 .*mistakes.py:\d+",
     "sum_for_average": r"y = y \* 0.5 .*mistakes.py:\d+, and of 11 others",
 }
 # Two recordings of one program on other numbers of ranks, or under another plan.
@@ -49,8 +51,8 @@ class BlameRecordings(Program):
         return self.shardlab("blame", FILES / f"{way}_one.json.gz", FILES / f"{other}.json.gz")
 
     def test_a_program_without_a_mistake_is_right(self):
-        for way in ("tp", "dp"):
-            for other in (f"{way}_none", f"values_{way}_none"):
+        for way in ("tp", "dp", "clip"):
+            for other in (f"{way}_none", *([f"values_{way}_none"] if way != "clip" else [])):
                 code, output, errors = self.against_one(way, other)
                 self.assertEqual((code, errors), (0, ""), output)
                 self.assertRegex(output, r"ok: \d\d+ values of B are A's")
@@ -96,7 +98,7 @@ class BlameRecordings(Program):
             "        return ReduceFromTP.apply(F.linear(x, self.weight, self.bias))") + 1
         self.assertIn(f"down  tp.py:{line}: the first of", output)
         self.assertIn("with this edit nothing differs:\n  + y = y - 4 * b ", output)
-        self.assertIn("operand of aten.addmm.default with 16 elements", output)
+        self.assertIn("; b: down.bias with 16 elements. Each rank adds it at ", output)
 
     def test_what_a_mask_takes_away_is_no_fault(self):
         """Each rank looks words of others up in its own piece of the table, and masks them."""

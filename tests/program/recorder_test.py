@@ -271,7 +271,7 @@ class Recorder(program.Program):
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
         with shardlab_record.record(self.path()):
-            torch.distributed.reduce(torch.ones(2), 0)
+            torch.distributed.all_reduce_coalesced([torch.ones(2)])
         torch.distributed.destroy_process_group()
         code, _, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)

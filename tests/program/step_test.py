@@ -227,6 +227,7 @@ class Steps(program.Program):
             ("ascent", "fsdp", "dp=4"), ("ascent", "megatron", "dp=2,tp=2"),
             ("drawn_inside", "fsdp+tp", "dp=2,tp=2"), ("drawn_inside", "sequence", "tp=3"),
             ("constant", "hsdp", "a=2,b=2"), ("constant", "replicate", "dp=3"),
+            ("jumps", "megatron", "tp=2"),
             ("choices", "fsdp", "tp=3"), ("choices", "fsdp+tp", "dp=2,tp=2"),
             ("time_first", "sequence", "dp=2,tp=2"), ("time_first", "fsdp", "dp=4"),
             ("own_gradients", "megatron", "dp=2,tp=2"), ("own_gradients", "fsdp", "x=3"),
@@ -569,7 +570,7 @@ class Steps(program.Program):
         self.assertEqual(code, 1)
         self.assertRegex(errors, r"FAIL event \d+  layers.0.attention_norm  programs.py:\d+")
 
-    def test_the_scenario_runs_beside_the_recording(self):
+    def test_the_scenario_runs_with_the_recording(self):
         path = next(f for f in FILES if f.name.startswith("llama__"))
         (self.folder / path.name).write_bytes(path.read_bytes())
         text = self.fine("run", path.name, "--toml", "--mesh", "tp=2", "--place",

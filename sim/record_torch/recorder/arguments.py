@@ -98,6 +98,28 @@ def _alone(func, args, kwargs):
         return func(*args, **kwargs)
 
 
+def _work_in(result):
+    """The handle of a collective of c10d, the same object that the program gets; else None."""
+    unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)
+    for one in result if isinstance(result, (tuple, list)) else (result,):
+        if unbox is not None and isinstance(one, torch.ScriptObject):
+            return unbox(one)
+    return None
+
+
+def _group_of(args):
+    return next(dist.ProcessGroup.unbox(x) for x in args if isinstance(x, torch.ScriptObject))
+
+
+def _joins_batch():
+    """Whether a message of the same batch_isend_irecv was posted before."""
+    frame, code = sys._getframe(1), getattr(dist.batch_isend_irecv, "__wrapped__", None)
+    code = (code or dist.batch_isend_irecv).__code__
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None and frame.f_locals["p2p_op"] is not frame.f_locals["p2p_op_list"][0]
+
+
 def _by_rank(facts):
     """One fact, if all ranks have the same."""
     return facts[0] if all(fact == facts[0] for fact in facts) else {"ranks": facts}
@@ -194,6 +216,11 @@ def _fingerprint(tensor):
     row = tensor.reshape(-1).to(torch.float64)
     sums = (_weights.first(row.numel()) @ row).tolist()
     return [s if exact and math.isfinite(s) else _rounded(s) for s in sums]
+
+
+def _bytes(tensor):
+    """Those of a contiguous tensor; PyTorch need not have NumPy beside it."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
 def _bare(tensor):

@@ -32,7 +32,7 @@ class _Calls:
             self.own_sequence(last, {"of": event["c"], **where})
             if last > first:
                 event["seq"] = [first, last]
-                self.tell_views_apart(func, args, kwargs, result, (first, known))
+                self.distinguish_views(func, args, kwargs, result, (first, known))
             self.taking_call = True
             self.name_dtype(event, func, result)
             event["out"] = [self.outcome(x, False) for x in _leaves(result)]
@@ -53,7 +53,7 @@ class _Calls:
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
         return event
 
-    def tell_views_apart(self, func, args, kwargs, result, before):
+    def distinguish_views(self, func, args, kwargs, result, before):
         """A result that has the elements of an older value, by another way: w.t().t()."""
         first, known = before
         for tensor in _leaves(result):
@@ -175,8 +175,9 @@ class _Calls:
         tied = _Facts.of(func).text in CHOICES and self.quietly(_tied, func, args, kwargs)
         if tied:
             event["ties"] = True
+        chosen = (1,) if tied else VECTORS.get(_Facts.of(func).text, ())
         event["out"] = [
-            self.outcome(x, not random and not (tied and at == 1))
+            self.outcome(x, not random and at not in chosen)
             for at, x in enumerate(_leaves(result))
         ]
         shown = {x["v"] for x in event["out"] if x and "v" in x}
@@ -189,8 +190,8 @@ class _Calls:
                 [x for x in event["out"] if x and "v" in x] + event.get("mut", []), drawn
             ):
                 self.add_data(own, tensor)
-        if tied:
-            self.add_data(event["out"][1], result[1])
+        for at in chosen:
+            self.add_data(event["out"][at], result[at])
         self.file.put(event)
         leaf = self.accumulates()
         if leaf is not None:
@@ -253,18 +254,25 @@ class _Calls:
         name = func._schema.name
         run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
         self.epoch += 1
-        if name in ("c10d::barrier", "_c10d_functional::_wrap_tensor_autograd"):
+        if name == "_c10d_functional::_wrap_tensor_autograd":
             return run(*args, **kwargs)
         event = None
         with self.own:
-            if name in EXCHANGES:
+            if name == "c10d::barrier":
+                self.put_wait(name="barrier", args=[{"pg": self.group(_group_of(args))}])
+            elif name in EXCHANGES:
                 event = self.begun_collective(func, args)
             else:
                 self.refuse("the message or collective %s" % func)
         result = run(*args, **kwargs)
         if event is not None:
             with self.own:
-                self.put_collective(event, name, args, result)
+                work, any_sender = _work_in(result), name == ANY_SENDER
+                if not any_sender:
+                    self.put_collective(event, name, args, result)
+                if work is not None:
+                    last = self.exchanged - 1
+                    self.works[id(work)] = work, *((event, args) if any_sender else (last, None))
         return result
 
     def begun_collective(self, func, args):
@@ -281,6 +289,8 @@ class _Calls:
             else self.argument(value)
             for argument, value in zip(func._schema.arguments, args)
         ]
+        if _joins_batch():
+            event["joins"] = True
         return event
 
     def put_collective(self, event, name, args, result):
@@ -298,7 +308,42 @@ class _Calls:
                 self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
             else:
                 self.late.update(x["v"] for x in event["mut"])
+        self.exchanged += 1
         self.file.put(event)
+
+    def put_wait(self, **fields):
+        """A step of the rank that is no call: a proof that nothing hangs needs all of them."""
+        self.file.put({"k": "wait", **self.places.here(), **fields})
+
+    def wait_for_work(self, wait, work, *args, **kwargs):
+        if threading.get_ident() != self.thread:
+            self.elsewhere.append(self.places.line_here())
+            return wait(work, *args, **kwargs)
+        _, event, given = self.works.pop(id(work), (None, None, None))
+        try:
+            result = self.quietly_wait(wait, work, *args, **kwargs)
+        except Exception:
+            with self.own:
+                self.put_wait(name="a wait that failed")
+            raise
+        with self.own:
+            if isinstance(event, dict):  # now the sender is known
+                event["op"], event["any"] = "c10d.recv_.default", True
+                event["args"].insert(2, int(work._source_rank()))
+                self.put_collective(event, ANY_SENDER, given, None)
+                event = self.exchanged - 1
+            if event is not None:
+                self.put_wait(of=event)
+        return result
+
+    def poll(self, asked, work):
+        if not self.quiet and threading.get_ident() == self.thread:
+            with self.own:
+                place = self.places.here().get("p")
+                if place not in self.polled:
+                    self.polled.add(place)
+                    self.put_wait(name="is_completed()")
+        return asked(work)
 
     def quietly_wait(self, wait, *args, **kwargs):
         """Gloo copies and scales in here, by ops."""

@@ -1,6 +1,13 @@
 # A script for GPUs on a CPU: questions about CUDA are answered, and tensors stay where they are.
 
 
+def _synchronize(*args, **kwargs):
+    """The host waits for its device: a step of a proof."""
+    if _active is not None and not _active.quiet:
+        with _active.own:
+            _active.put_wait(name="synchronize")
+
+
 class _Nothing:
     """A stream, an event or a pool of CUDA: every method does nothing, in `with` too."""
 
@@ -106,6 +113,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             "device_count": lambda: count,
             "current_device": lambda: current[0],
             "set_device": choose,
+            "synchronize": _synchronize,
             "get_device_name": lambda device=None: "CPU",
             "get_device_capability": lambda device=None: (9, 0),
             "get_device_properties": lambda device=None: _Properties(),
@@ -128,7 +136,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             elif name.startswith(("memory_", "max_memory_", "utilization", "temperature")):
                 self.put(torch.cuda, name, zero)
             elif name.startswith(("reset_", "manual_seed", "seed")) or name in (
-                "synchronize", "empty_cache", "init", "ipc_collect", "set_stream",
+                "empty_cache", "init", "ipc_collect", "set_stream",
                 "set_per_process_memory_fraction", "_lazy_init", "check_error",
             ):  # fmt: skip
                 self.put(torch.cuda, name, nothing)
@@ -140,7 +148,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
                 self.put(own, name, choose)
             for name in ("current_device_index", "current_device_idx"):
                 self.put(own, name, same["current_device"])
-            self.put(own, "synchronize", nothing)
+            self.put(own, "synchronize", _synchronize)
             self.put(own, "empty_cache", nothing)
             self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
 

@@ -113,8 +113,7 @@ class ValueDump:
                 "rms": _finite(float(row.square().mean().sqrt())),
             }
         if self.values == "whole":
-            row = piece.contiguous().reshape(-1).clone()
-            part["raw"] = self.file.add_raw(row.view(torch.uint8).numpy().tobytes())
+            part["raw"] = self.file.add_raw(_bytes(piece.contiguous()))
         return part
 
 

@@ -25,10 +25,13 @@ cannot see (compiled regions, torch.func, sparse tensors) are written down by na
 import argparse
 import collections
 import contextlib
+import ctypes
 import fnmatch
 import functools
 import gzip
 import hashlib
+import importlib.metadata
+import importlib.util
 import inspect
 import json
 import math
@@ -65,7 +68,7 @@ from torch.utils._python_dispatch import (
     _pop_mode,
     _push_mode,
 )
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
 
 try:
     import torch.distributed as dist
@@ -139,6 +142,12 @@ CHOICES = {
     "aten.cummax.default": 1,
     "aten.cummin.default": 1,
 }
+# Results of decompositions whose signs, and order among equal values, are the library's choice.
+VECTORS = {
+    "aten._linalg_eigh.default": (1,),
+    "aten.linalg_eig.default": (1,),
+    "aten._linalg_svd.default": (0, 2),
+}
 
 # Questions about a tensor, which do nothing to it.
 QUESTIONS = {
@@ -169,6 +178,7 @@ EXCHANGES = {
     "c10d::scatter_": 0,
     "c10d::send": (),
     "c10d::recv_": 0,
+    "c10d::recv_any_source_": 0,
     "_c10d_functional::all_reduce": None,
     "_c10d_functional::all_reduce_": 0,
     "_c10d_functional::all_gather_into_tensor": None,
@@ -177,6 +187,7 @@ EXCHANGES = {
     "_c10d_functional::broadcast": None,
     "_c10d_functional::wait_tensor": None,
 }
+ANY_SENDER = "c10d::recv_any_source_"
 # Those whose operand C++ may have filled: DDP's order of buckets.
 SENT = ("c10d::broadcast_", "c10d::allreduce_", "c10d::send")
 OBJECTS = (

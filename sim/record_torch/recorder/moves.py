@@ -104,7 +104,10 @@ class _Moves:
         work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage
         wait, resize = work.wait, storage.__dict__.get("resize_")
         self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
-        work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
+        work.wait = lambda own, *args, **kwargs: recorder.wait_for_work(wait, own, *args, **kwargs)
+        completed = work.is_completed
+        self.undo.append((work, "is_completed", completed))
+        work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
 
         # They would take Python's dispatcher, without which calls are not seen, for a compiler.

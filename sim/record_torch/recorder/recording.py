@@ -32,7 +32,7 @@ class _Own:
         return True
 
 
-class Recorder(_Program, _Values, _Calls):
+class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
     def __init__(self, path, model, optimizer, level, values, data_limit):
@@ -87,6 +87,11 @@ class Recorder(_Program, _Values, _Calls):
         self.groups = {}  # name of a group -> number
         self.inner = {}  # moves and collectives of the running call
         self.late = set()  # numbers of values that a collective may still be writing
+        self.works = {}  # id of a handle -> itself, the number of its collective, its arguments
+        self.exchanged = 0  # collectives so far
+        self.thread = threading.get_ident()
+        self.polled = set()  # places of polls
+        self.elsewhere = []  # lines of other threads that wait for collectives
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
         self.left_out = 0  # values over the limit of which there is no whole
@@ -98,6 +103,7 @@ class Recorder(_Program, _Values, _Calls):
         global _active
         if _active is not None:
             raise RuntimeError("shardlab_record: one recording at a time")
+        _Typed.watch()
         self.world, self.rank, self.backend = _world()
         if self.world > 1 and self.rank != "all":
             self.path = _path_of_rank(self.path, self.rank)
@@ -155,6 +161,8 @@ class Recorder(_Program, _Values, _Calls):
         if kind is None:
             with self.own:
                 self.check_end()
+                for line in self.elsewhere:
+                    self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
         end = {
             "k": "end",

@@ -283,7 +283,8 @@ def _run(given):
     steps = _Steps(given.out, given.skip, given.steps, options)
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
-        with gpu, _Watch(steps), _patience(given.patience):
+        _Typed.steps = steps
+        with gpu, _AtImport(), _Watch(steps), _patience(given.patience):
             if given.module:
                 runpy.run_module(given.script, run_name="__main__", alter_sys=True)
             else:

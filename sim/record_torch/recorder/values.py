@@ -148,17 +148,22 @@ class _Values:
     def mesh(self, mesh):
         """Its number; 0 is the one that holds all others."""
         root = getattr(mesh, "_get_root_mesh", lambda: mesh)()
+        number = ()
         for one in (root, mesh):
             names = tuple(one.mesh_dim_names or ())
-            key = (tuple(int(size) for size in one.shape), names, one is root)
+            ranks = self.quietly(lambda: one.mesh.flatten().tolist())
+            # Parts of one mesh are equal on all ranks, and their ranks are not.
+            shape = tuple(int(size) for size in one.shape)
+            key = (shape, names, tuple(ranks) if one is root else number)
             if key not in self.meshes:
                 self.meshes[key] = len(self.meshes)
                 event = {"k": "mesh", "mesh": self.meshes[key], "shape": list(key[0])}
                 event["names"] = list(names)
-                event["ranks"] = self.quietly(lambda: one.mesh.flatten().tolist())
+                event["ranks"] = ranks
                 self.ranks_of.append(event["ranks"])
                 self.file.put(event)
-        return self.meshes[key]
+            number = self.meshes[key]
+        return number
 
     def group(self, group):
         """Number of a process group, which is given by itself or by its name."""
@@ -173,6 +178,7 @@ class _Values:
             if any(one != ranks for one in each):
                 event["each"] = each
             event["desc"] = str(getattr(group, "group_desc", ""))
+            event["name"] = str(name)
             self.file.put(event)
         return self.groups[name]
 
@@ -314,12 +320,10 @@ class _Values:
         event["checkpoint"] = self.quietly(self.checkpoint.add, name, event["dtype"], copy)
 
     def elements(self, tensor):
-        # A copy: numpy's view would make the storage of the program unresizable.
-        copy = _bare(tensor.detach()).contiguous().clone()
-        if copy.numel() > 1 and all(step == 0 for step in tensor.stride()):
-            return {"all": _finite(float(copy.reshape(-1)[0]))}
-        row = copy.reshape(-1).view(torch.uint8) if copy.numel() else None
-        return self.file.add_raw(b"" if row is None else row.numpy().tobytes())
+        plain = _bare(tensor.detach())
+        if plain.numel() > 1 and all(step == 0 for step in tensor.stride()):
+            return {"all": _finite(float(plain.flatten()[0]))}
+        return self.file.add_raw(_bytes(plain.contiguous()))
 
     def argument(self, value):
         if isinstance(value, torch.Tensor):

@@ -28,6 +28,7 @@ MISTAKES = {
         "no_sum_of_gradients": "blocks.1.up",  # by the copy in front of columns, in backward
         "norm_of_rank_1": "blocks.1.norm",  # another epsilon on that rank
         "wrong_piece": "blocks.1.down",  # its weight is the other rank's
+        "same_piece": "blocks.1.up.weight",  # of rank 0, on all ranks
         "scaled_gradient": "blocks.0.up.weight.grad",
     },
     "dp": {
@@ -35,6 +36,11 @@ MISTAKES = {
         "no_average": "blocks.1.down",  # the gradient of one parameter is left out
         "sum_for_average": "mistakes.py",  # the line of the all_reduce
         "other_norm": "blocks.1.norm",  # another epsilon on every rank
+    },
+    "clip": {  # as dp; gradients are clipped, which hides a factor of all of them
+        "none": "",
+        "sum_hidden": "mistakes.py",  # the line of the all_reduce
+        "times_ranks": "mistakes.py",  # the line of the loss
     },
 }
 
@@ -83,7 +89,9 @@ class Block(nn.Module):
         own = slice(rank * INNER // ranks, (rank + 1) * INNER // ranks)
         other = slice((ranks - 1 - rank) * INNER // ranks, (ranks - rank) * INNER // ranks)
         rows = other if self.mistake == "wrong_piece" else own
-        self.up.weight = nn.Parameter(self.up.weight.data[own].clone())
+        first = slice(0, INNER // ranks)
+        columns = first if self.mistake == "same_piece" else own
+        self.up.weight = nn.Parameter(self.up.weight.data[columns].clone())
         self.up.bias = nn.Parameter(self.up.bias.data[own].clone())
         self.down.weight = nn.Parameter(self.down.weight.data[:, rows].clone())
 
@@ -129,21 +137,26 @@ def program(way, mistake):
     if way == "tp" and ranks > 1:
         for block in model.blocks:
             block.cut(rank, ranks)
-    if way == "dp":
+    if way in ("dp", "clip"):
         x, y = (part.chunk(ranks)[rank] for part in (x, y))
     if mistake == "scaled_gradient":
         model.blocks[0].up.weight.register_hook(lambda gradient: gradient * 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     def step():
-        F.cross_entropy(model(x), y).backward()
-        if way == "dp" and ranks > 1:
+        loss = F.cross_entropy(model(x), y)
+        if mistake == "times_ranks":
+            loss = loss * ranks
+        loss.backward()
+        if way in ("dp", "clip") and ranks > 1:
             for name, parameter in model.named_parameters():
                 if mistake == "no_average" and name == "blocks.1.down.weight":
                     continue
                 dist.all_reduce(parameter.grad)
-                if mistake != "sum_for_average":
+                if mistake not in ("sum_for_average", "sum_hidden"):
                     parameter.grad /= ranks
+        if way == "clip":
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
         optimizer.step()
 
     return model, step

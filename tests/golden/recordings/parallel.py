@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from programs import Llama, next_token, tokens
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -51,6 +51,45 @@ def next_token_tp(ranks):
     mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
     plan = {"2": ColwiseParallel(output_layouts=Replicate())}
     return next_token(lambda model: parallelize_module(model, mesh, plan))
+
+
+class Views(nn.Module):
+    """Dense weights on one mesh, experts on another one over the same ranks."""
+
+    def __init__(self, ranks):
+        super().__init__()
+        mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("dp", "tp"))
+        world = init_device_mesh("cpu", (ranks,), mesh_dim_names=("w",))
+        sparse = world._unflatten(0, (ranks // 2, 2), ("tp", "ep"))  # a tp of other ranks
+        self.mesh, self.sparse = mesh, sparse
+        weights = [torch.randn(16, 6), torch.randn(6, 16), torch.randn(4, 16, 16), torch.randn(16)]
+        meshes = [mesh, mesh["tp"], sparse, sparse["tp", "ep"]._flatten("all")]
+        cuts = [(Shard(0), Shard(1)), (Shard(1),), (Shard(1), Shard(0)), (Shard(0),)]
+        self.weights = nn.ParameterList(
+            nn.Parameter(distribute_tensor(w, m, cut)) for w, m, cut in zip(weights, meshes, cuts)
+        )
+
+    def forward(self, x):
+        up, down, experts, bias = self.weights
+        h = F.gelu(distribute_tensor(x, self.mesh, [Shard(0), Replicate()]) @ up)
+        h = (h.full_tensor() @ down.full_tensor()).unsqueeze(0)
+        tokens = DTensor.from_local(h, self.sparse, [Replicate(), Replicate()], run_check=False)
+        e = tokens.expand(4, -1, -1) @ experts
+        return e.sum(0).full_tensor() + (bias * 2).full_tensor()
+
+
+def views(ranks):
+    model = Views(ranks)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    x = torch.randn(6, 16)
+
+    def step():
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
 
 
 def mesh_2d(ranks):
@@ -223,7 +262,7 @@ def llama_autocast(ranks):
 
 
 PROGRAMS = {program.__name__: program for program in (
-    mlp_tp, next_token_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss,
+    mlp_tp, views, next_token_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss,
     llama_checkpoint, llama_autocast, gathered
 )}
 

@@ -570,6 +570,38 @@ def choices():
     return model, None, step
 
 
+def jumps():
+    """Functions with jumps, of values that rounding moves; vectors of decompositions; the order of
+    equal elements, which gradients pass."""
+    class Jumps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(8, 8), nn.Linear(8, 6)
+
+        def forward(self, x):
+            rows = self.inner(x)
+            with torch.no_grad():
+                square = rows[:8]
+                turned, _ = torch.linalg.qr(square)
+                (turned @ turned.t()).floor()
+                rows.sum(0) == (x.sum(0, keepdim=True) @ self.inner.weight.t())[0]
+                torch.cat([rows, rows * (1 + 1e-7)], 1).argmax(1)
+                torch.linalg.eigh(square + square.t())
+                torch.linalg.svd(square)
+            keys = torch.arange(len(x)) * 7 % 4
+            return self.outer(rows[torch.argsort(keys)] + rows[keys.sort().indices])
+
+    model = Jumps()
+    x, y = torch.randn(12, 8), torch.randint(0, 6, (12,))
+
+    def step():
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 class Reverse(torch.autograd.Function):
     """The operand, whose gradient is reversed."""
 
@@ -722,5 +754,5 @@ def leaves():
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
-    own_gradients, roots, time_first, leaves
+    jumps, own_gradients, roots, time_first, leaves
 )}

@@ -4,8 +4,8 @@
     record.py [NAME...]
 
 Parameters get the elements of a formula before the step, so that files stay small. Programs on
-several ranks (parallel.py) are NAME_RANKS, and their files are in ranks/; those of processes are
-merged by the `shardlab` on the path.
+several ranks (parallel.py, orders.py) are NAME_RANKS, and their files are in ranks/ and orders/;
+those of processes are merged by the `shardlab` on the path.
 """
 
 import functools
@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE.parents[2] / "sim" / "record_torch"))
 
 import programs  # noqa: E402
 import shardlab_record  # noqa: E402
+from orders import ORDERS  # noqa: E402
 
 PROCESSES = {  # on gloo
     "by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4, "fsdp_hybrid": 4,
@@ -33,7 +34,7 @@ PIECES = ("stages",)  # of DTensors those of each rank
 RANKS = {
     "mlp_tp": (2, 4), "next_token_tp": (2,), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,),
     "llama_sp": (2, 4), "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,),
-    "gathered": (2,),
+    "gathered": (2,), "views": (4,),
 }
 
 
@@ -48,13 +49,15 @@ def record(program, path, values="fp", level="both"):
 
 
 def process(rank, name, count, path):
+    import orders
     import parallel
 
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29571")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=count)
     level = "pieces" if name in PIECES else "both"
-    record(functools.partial(parallel.PROCESSES[name], count), pathlib.Path(path), level=level)
+    own = parallel.PROCESSES.get(name, functools.partial(orders.program, name))
+    record(functools.partial(own, count), pathlib.Path(path), level=level)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
@@ -72,11 +75,12 @@ def main():
     torch.set_num_threads(1)
     release = torch.__version__.split("+", maxsplit=1)[0]
     several = {f"{name}_{n}": (name, n) for name, counts in RANKS.items() for n in counts}
-    on_gloo = {f"{name}_{n}": (name, n) for name, n in PROCESSES.items()}
+    on_gloo = {f"{name}_{n}": (name, n) for name, n in (PROCESSES | ORDERS).items()}
     for name in sys.argv[1:] or [*programs.PROGRAMS, SHAPES, *several, *on_gloo]:
         if name in on_gloo:
             own, ranks = on_gloo[name]
-            processes(own, ranks, HERE / "ranks" / f"{name}__{release}.json.gz")
+            folder = HERE / ("orders" if own in ORDERS else "ranks")
+            processes(own, ranks, folder / f"{name}__{release}.json.gz")
             continue
         if name not in several:
             program = programs.PROGRAMS["llama" if name == SHAPES else name]

@@ -17,6 +17,7 @@
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/sequence_dims.h"
 #include "sim/replay/blame_recordings.h"
+#include "sim/replay/recorded_types.h"
 #include "sim/replay/replay.h"
 #include "sim/replay/self_test.h"
 #include "sim/replay/watch.h"
@@ -117,6 +118,29 @@ TEST_CASE("B-32 the first value that another program made wrong is named, with i
   CHECK(!blame.wrong[0].follows);
   REQUIRE(!blame.edits.empty());
   CHECK(blame.edits[0].text.starts_with("dist.all_reduce(y)"));
+}
+
+TEST_CASE("B-32 pieces held twice, sums that clipping hides, and factors of the loss are named") {
+  const RecordingBlame twice =
+      blame_recordings(stored("mistakes/tp_one"), stored("mistakes/tp_same_piece"));
+  REQUIRE(!twice.wrong.empty());
+  CHECK(twice.wrong[0].point.name == "blocks.1.up.weight");
+  const RecordedProgram right = stored("mistakes/clip_one");
+  CHECK(!blame_recordings(right, stored("mistakes/clip_none")).found());
+  const RecordingBlame hidden = blame_recordings(right, stored("mistakes/clip_sum_hidden"));
+  REQUIRE(!hidden.wrong.empty());
+  CHECK(hidden.wrong[0].point.op == "c10d.allreduce_.default");
+  const RecordingBlame scaled = blame_recordings(right, stored("mistakes/clip_times_ranks"));
+  REQUIRE(!scaled.edits.empty());
+  CHECK(scaled.edits[0].text.starts_with("loss = loss * 0.5"));
+}
+
+TEST_CASE("B-28 the order of equal keys is the file's on another mesh") {
+  const RecordedProgram recording = recorded("jumps");
+  const CallProgram program = program_of(recording);
+  const PlanMesh mesh = {{"tp", 2}};
+  const std::string text = mesh_scenario(program, mesh, plan_of(program, mesh, "megatron", {}));
+  CHECK(text.find("argsort(") == text.npos);
 }
 
 TEST_CASE("B-28 a replay holds no value that no later event names") {
@@ -271,4 +295,42 @@ TEST_CASE("the sequence is found behind a mask that the program writes to") {
   CHECK(dims.at(kResult) == 1);
   program.statements[1].takes.pop_back();  // of a damaged file
   CHECK(sequence_dims(program).empty());
+}
+
+TEST_CASE("V-42 claims and moves of a recording hold, and each that is changed is found") {
+  const RecordedProgram one = stored("typed/llama_1");
+  const RecordedProgram ranks = stored("typed/llama_4");
+  const TypesJudgement right = judge_types(ranks, &one);
+  CHECK(right.judged == 42);
+  CHECK(right.wrong.empty());
+  struct Row {
+    const char *call, *dim, *from, *to, *expected;
+    bool alone;  // the values of the ranks tell it
+  };
+  const Row rows[] = {
+      {"assert_type", "tp", "S(0)", "R", "R along tp: equal values", true},
+      {"assert_type", "tp", "I", "R", "R along tp: gradients that are terms", true},
+      {"assert_type", "dp", "R", "P", "P along dp, I along tp: the value of one process", false},
+      {"assert_type", "tp", "S(1)", "S(0)", "R along dp, S(0) along tp: the value of one", false},
+      {"all_reduce", "tp", "P", "R", "R along tp: equal values before", true},
+      {"all_gather", "tp", "S(2)", "S(1)", "S(1) to I along tp: the same whole", true},
+  };
+  for (const Row& row : rows) {
+    RecordedProgram changed = ranks;
+    std::size_t line = 0;
+    for (RecordedEvent& event : changed.events) {
+      if (event.kind != RecordedKind::kTyped || event.name != row.call || line != 0) continue;
+      for (RecordedType& type : event.types) {
+        if (type.dim != row.dim || to_string(type.type) != row.from || line != 0) continue;
+        type.type = *parse_spmd_type(row.to);
+        line = event.line;
+      }
+    }
+    CAPTURE(row.expected);
+    const auto wrong = judge_types(changed, &one).wrong;
+    REQUIRE(wrong.size() == 1);
+    CHECK(wrong[0].line == line);
+    CHECK(wrong[0].expected.starts_with(row.expected));
+    CHECK(judge_types(changed).wrong.empty() != row.alone);
+  }
 }
