@@ -177,7 +177,7 @@ std::string_view difference(const Call& a, const Call& b) {
     default:
       return "";
   }
-  if (found.empty() && !equal(a.lengths, b.lengths)) return "different lengths";
+  if (found.empty() && !equal(a.lengths, b.lengths)) return kLengths;
   return found;
 }
 

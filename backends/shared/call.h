@@ -25,6 +25,7 @@ std::string signature(const Call& call);
 std::string_view difference(const Call& a, const Call& b);
 /// The difference between messages whose labels are not the same: each would get another one.
 inline constexpr std::string_view kLabels = "different labels";
+inline constexpr std::string_view kLengths = "different lengths";
 /// True when two ranks may meet in these calls, as far as two calls can show.
 inline bool compatible(const Call& a, const Call& b) { return difference(a, b).empty(); }
 /// Whether rank `to` takes the data that rank `from` gives it. All calls have arrived and are

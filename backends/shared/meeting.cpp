@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/place_text.h"
+#include "base/text_of_list.h"
 
 namespace shardlab::backends {
 
@@ -98,10 +99,6 @@ std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 // Both have entered.
 std::string cause_of_message(const Meeting& meeting) {
   const auto side = [&](std::size_t i) {
@@ -122,6 +119,26 @@ std::string cause_of_message(const Meeting& meeting) {
 
 }  // namespace
 
+// "pieces of 2 + 1 of 3 along dim 1", where nothing else is different; and the way to join them.
+static std::string unequal_pieces(const Meeting& meeting) {
+  const Call& first = *meeting.calls[0];
+  const auto dim = static_cast<std::size_t>(first.dim);
+  if (first.kind != CollectiveKind::kAllGather || first.x == nullptr) return {};
+  Dims whole = first.x->shape(), sizes;
+  if (dim >= whole.size()) return {};
+  whole[dim] = 0;
+  for (const Call* call : meeting.calls) {
+    if (call == nullptr || call->x == nullptr) return {};
+    sizes.push_back(call->x->size(dim));
+    whole[dim] += sizes.back();
+  }
+  if (std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end()) return {};
+  return fmt::format(
+      ": pieces of {} along dim {}, {} together; all_gather joins equal pieces, and "
+      "from_local(..., shape=[{}]).full_tensor() unequal ones",
+      text_of_list(sizes, " + "), dim, whole[dim], text_of_list(whole, ", "));
+}
+
 std::string cause_of(const Meeting& meeting) {
   const Call* first = nullptr;
   std::string_view found;
@@ -135,8 +152,9 @@ std::string cause_of(const Meeting& meeting) {
     }
   }
   if (found.empty()) found = "parts that do not fit together";
-  return fmt::format("the ranks of group {} entered {} with {}", meeting.group,
-                     to_string(first->kind), found);
+  const std::string pieces = found == kLengths ? unequal_pieces(meeting) : "";
+  return fmt::format("the ranks of group {} entered {} with {}{}", meeting.group,
+                     to_string(first->kind), found, pieces);
 }
 
 std::vector<std::int64_t> odd_ones(const Meeting& meeting) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "mesh/type_string.h"
+#include "sim/run/mesh_names.h"
 #include "sim/scenario/type_text.h"
 
 namespace shardlab {
@@ -46,21 +47,25 @@ bool same_layout(const DTensor& value, const DTensorSpec& wanted) {
          value.spec()->order() == wanted.order();
 }
 
-ExpectationReport check_type(const ExpectedType& expected, const MeshLayout* layout,
+ExpectationReport check_type(const ExpectedType& expected, const Run& run,
                              const std::vector<const Recording*>& recordings) {
   ExpectationReport report;
   report.what = expected.full_name();
   report.where = expected.where;
   const DTensor* value = last_value(recordings, expected.full_name());
-  const DTensorSpec* wanted = wanted_spec(expected, layout, value);
+  const DTensorSpec* wanted = wanted_spec(expected, run.layout, value);
   if (value == nullptr) {
     report.text = fmt::format("expected {}, got no value", type_string(*wanted));
     return report;
   }
-  report.met = same_layout(*value, *wanted);
-  report.text = report.met
-                    ? type_string(*wanted)
-                    : fmt::format("expected {}, got {}", type_string(*wanted), type_string(*value));
+  const std::string found = type_string(*value) + on_mesh(run, value->spec());
+  const std::string& mesh = expected.type.mesh;
+  const bool there =
+      mesh.empty() || (value->distributed() && mesh_name(run, *value->spec()->layout()) == mesh);
+  report.met = same_layout(*value, *wanted) && there;
+  const std::string text =
+      mesh.empty() ? shown_type(run, *wanted) : type_string(*wanted) + " on " + mesh;
+  report.text = report.met ? text : fmt::format("expected {}, got {}", text, found);
   return report;
 }
 
@@ -132,16 +137,16 @@ void check_memory(const Scenario& scenario, const PeakReport& peak,
 }  // namespace
 
 std::vector<ExpectationReport> check_expectations(
-    const Scenario& scenario, const MeshLayout* layout,
-    const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts, const PeakReport& peak) {
+    const Run& run, const std::vector<const Recording*>& recordings,
+    const std::vector<const CollectiveCounts*>& counts) {
+  const Scenario& scenario = run.scenario;
   std::vector<ExpectationReport> reports;
   for (const ExpectedType& expected : scenario.expect.types) {
-    reports.push_back(check_type(expected, layout, recordings));
+    reports.push_back(check_type(expected, run, recordings));
   }
   check_collectives(scenario, counts, reports);
   check_bytes(scenario, counts, reports);
-  check_memory(scenario, peak, reports);
+  check_memory(scenario, run.memory.largest(), reports);
   return reports;
 }
 

@@ -6,8 +6,7 @@
 
 #include "sim/log/trace.h"
 #include "sim/run/recording.h"
-#include "sim/run/run_options.h"
-#include "sim/scenario/scenario.h"
+#include "sim/run/run.h"
 
 namespace shardlab {
 
@@ -20,13 +19,12 @@ struct ExpectationReport {
   bool of_failure = false;  ///< "cause" and "line": of a run that must be wrong
 };
 
-/// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank, `peak` is
-/// that of the rank that held most. In the order of the file. Reads the ranks' recordings once all
+/// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank. In the order
+/// of the file. Reads the ranks' recordings once all
 /// of them have ended; a line that cannot be decided, such as the type of a name that no rank has,
 /// counts as not met.
 std::vector<ExpectationReport> check_expectations(
-    const Scenario& scenario, const MeshLayout* layout,
-    const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts, const PeakReport& peak);
+    const Run& run, const std::vector<const Recording*>& recordings,
+    const std::vector<const CollectiveCounts*>& counts);
 
 }  // namespace shardlab

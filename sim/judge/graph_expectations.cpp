@@ -41,7 +41,7 @@ ExpectationReport check_file(const Run& run, const ExpectedGraph& expected,
                              const std::vector<ProgramGraph>& graphs) {
   ExpectationReport report{.what = "graph", .where = expected.where};
   try {
-    const std::string path = path_beside(run.scenario.file->file(), expected.file);
+    const std::string path = path_in_folder_of(run.scenario.file->file(), expected.file);
     report.text = difference(graphs_of_file(path), graphs);
     report.met = report.text.empty();
   } catch (const Error& error) {

@@ -67,7 +67,7 @@ ExpectationReport check_checkpoint(const Scenario& scenario, const KeptTensors& 
   ExpectationReport report{.what = "checkpoint", .where = expected.where};
   try {
     const Checkpoint checkpoint =
-        Checkpoint::open(path_beside(scenario.file->file(), expected.file));
+        Checkpoint::open(path_in_folder_of(scenario.file->file(), expected.file));
     for (const MadeTensor& tensor : tensors_of(checkpoint)) {
       const MadeTensor* value = find(kept.tensors, tensor.name);
       const auto& tolerances = scenario.expect.tolerance;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sim/graph/recorders.h"
 #include "sim/judge/expected_mistake.h"
@@ -12,6 +13,7 @@
 #include "sim/judge/kept_tensors.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/judge/verdict.h"
+#include "sim/run/mesh_names.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
 #include "sim/verify/step_run.h"
@@ -215,8 +217,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   for (const Recording& recording : ranks.recordings) recordings.push_back(&recording);
   std::vector<const CollectiveCounts*> counts;
   for (const CollectiveCounts& count : run.counts) counts.push_back(&count);
-  for (ExpectationReport& report :
-       check_expectations(run.scenario, run.layout, recordings, counts, run.memory.largest())) {
+  for (ExpectationReport& report : check_expectations(run, recordings, counts)) {
     judgement.expectations.push_back(std::move(report));
   }
   check_missing_gradients(run.scenario, ranks, judgement);
@@ -233,6 +234,17 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   judge_orders(run, judgement);
   judge_mistake(run, judgement);
   check_open_values(run, judgement);
+}
+
+// Types with their meshes. Values of stages that have one name get their places: "h on pp=0".
+void name_by_mesh(const Run& run, std::vector<ValueReport>& values) {
+  std::map<std::string, int> listed;
+  for (const ValueReport& value : values) ++listed[value.key()];
+  for (ValueReport& value : values) {
+    value.type += on_mesh(run, value.spec);
+    if (value.spec == nullptr || listed[value.key()] < 2) continue;
+    value.name += " on " + place_in_mesh(run, *value.spec->layout());
+  }
 }
 
 // Judges the calls of the run; null if that is not asked for, or if no process sees the values of
@@ -306,6 +318,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
                       (scenario.expect.transports || scenario.world <= kMostRanks);
   if (proven) result.run.options.log = log.get();
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
+  name_groups(result.run);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
   if (channel != nullptr && !result.run.reported_elsewhere) channel->reports();
@@ -316,6 +329,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
     return result;
   }
   judge(result, ranks, recorders.get());
+  name_by_mesh(result.run, result.judgement.values);
   result.run.options.log = options.log;
   if (proven && !log->full()) result.judgement.calls = log;
   if (channel != nullptr) {

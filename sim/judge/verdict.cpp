@@ -20,6 +20,7 @@
 #include "sim/verify/assertions.h"
 #include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
+#include "sim/verify/failed_sizes.h"
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/size_of_piece.h"
 #include "sim/verify/labels/suspects.h"
@@ -137,6 +138,15 @@ class Verification {
 
   void explain_failure() {
     judgement_.parted = parted_at(*run_.scenario.program, flow(), inputs_.ranks);
+    const bool of_sizes = run_.error && run_.error->kind() == ErrorKind::kValue;
+    const int line = of_sizes && judgement_.parted.empty() ? line_of_failure() : 0;
+    if (line == 0 || !traits_.leaves || run_.verdict->culprits.empty()) return;
+    const AloneRuns alone =
+        run_alone(alone_options(ReportedWorld::kOne, 1), *run_.propagator, run_.options);
+    const std::int64_t rank = run_.verdict->culprits.front();
+    judgement_.parted =
+        piece_meets_whole(run_.scenario, *run_.layout, line, rank,
+                          *inputs_.ranks[static_cast<std::size_t>(rank)], *alone.recordings[0]);
   }
 
   void run() {
@@ -160,6 +170,15 @@ class Verification {
   }
 
  private:
+  // "rank 0, step 6, f.toml:13:6"
+  int line_of_failure() const {
+    const std::string* at = run_.error->find("at");
+    if (at == nullptr) return 0;
+    const auto column = at->rfind(':');
+    const auto line = column == at->npos ? column : at->rfind(':', column - 1);
+    return line == at->npos ? 0 : std::atoi(at->c_str() + line + 1);
+  }
+
   const DefUse& flow() {
     if (!flow_) flow_.emplace(*run_.scenario.program);
     return *flow_;
@@ -225,6 +244,12 @@ class Verification {
       find_roles(roles, judgement_.values);
     }
     for (ValueReport& report : judgement_.values) {
+      if (report.facts.by_rank && is_stacked(report)) {
+        report.facts.other_program = true;
+        report.reason =
+            "one device runs another program: it has one piece in place of all ranks' own; "
+            "[reference] can say what is meant";
+      }
       if (report.replicas_differ) report.facts.by_rank = report.facts.other_program = false;
       if (is_in_other_order(report)) {
         report.facts.by_rank = flow().any(before(report), DefUse::Kind::kRank);
@@ -233,7 +258,7 @@ class Verification {
     ask_every_rank();
     look_for_literals();
     find_outcomes(flow(), judgement_.values);
-    tell_reasons(inputs_, judgement_.values);
+    add_reasons(inputs_, judgement_.values);
     accept_other_orders();
   }
 
@@ -254,6 +279,17 @@ class Verification {
   static bool is_open_claim(const ValueReport& report) {
     const ValueFacts& facts = report.facts;
     return facts.comparable && !facts.agrees() && facts.role != ValueFacts::Role::kOnTheWay;
+  }
+
+  // Pieces of which each is as large as all that one device has: as many as there are ranks.
+  bool is_stacked(const ValueReport& report) const {
+    if (report.spec == nullptr || !is_open_claim(report)) return false;
+    const auto held = held_by_ranks(inputs_, report);
+    const auto expected = expected_of(inputs_, report);
+    return held && expected && expected->meta.shape != report.spec->shape() &&
+           std::ranges::all_of(*held, [&](const GlobalValue& own) {
+             return own.meta.shape == expected->meta.shape;
+           });
   }
 
   // Ranks hold the rows of which its label speaks in an order that no label has: the numbers by
@@ -336,15 +372,16 @@ class Verification {
     const bool off = std::ranges::any_of(judgement_.values, is_open_claim);
     if ((off || failed) && !literals.empty()) take_for_sizes(literals);
     if (inputs_.one_device->other_shape) doubt_shapes_of_text();
-    if (off) tell_the_ranks();
     for (const SizeInText& literal : literals) {
       if (literal.divides_sum) doubt(flow().makes({literal.node}), text_of(literal));
     }
     const bool divides = std::ranges::any_of(
         flow().nodes(), [](const FlowNode& node) { return node.factor > 1 && node.divides; });
-    const auto* calls = off || !divides ? nullptr : matched();
+    const auto* calls = divides ? matched() : nullptr;
     const auto piece = calls == nullptr ? std::nullopt : size_of_piece(*calls, *run_.layout);
-    if (piece) doubt(flow().makes(flow().on_line(piece->line)), piece->text);
+    const auto after = piece ? flow().makes(flow().on_line(piece->line)) : DefUse::Ids();
+    if (off) report_ranks(after, piece ? piece->text : "");
+    if (piece && !off) doubt(after, piece->text);
   }
 
   std::string text_of(const SizeInText& literal) {
@@ -406,8 +443,9 @@ class Verification {
     }
   }
 
-  // Values that one device has only if it is told the number of ranks.
-  void tell_the_ranks() {
+  // Values that one device has only if it is told the number of ranks; or if a number that they
+  // are divided by, the size of a piece, were that of the whole.
+  void report_ranks(const DefUse::Ids& divided, const std::string& by_piece) {
     const auto by_world = [&](const ValueReport& report) {
       const ValueFacts& facts = report.facts;
       return is_open_claim(report) && !facts.by_rank && !facts.given && !facts.literal &&
@@ -421,10 +459,13 @@ class Verification {
     for (ValueReport& report : judgement_.values) {
       if (!by_world(report) || !agrees_in(other, report)) continue;
       report.facts.literal = true;
-      report.reason = fmt::format(
-          "it agrees only if one device is told the number of ranks, {}; say in [reference] "
-          "whether it should; {}",
-          run_.scenario.world, report.comparison.what);
+      report.of_piece = follows(report, divided);
+      report.reason = report.of_piece ? by_piece
+                                      : fmt::format(
+                                            "it agrees only if one device is told the number of "
+                                            "ranks, {}; say in [reference] "
+                                            "whether it should; {}",
+                                            run_.scenario.world, report.comparison.what);
     }
   }
 
@@ -434,7 +475,7 @@ class Verification {
     int tried = 0;
     for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) {
       for (ValueReport& report : judgement_.values) {
-        if (report.outcome() != outcome) continue;
+        if (report.outcome() != outcome || report.of_piece) continue;
         if (tried++ == kMost) return;
         report.cause = explain(report);
         if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
@@ -539,6 +580,14 @@ class Verification {
     return cause_on_path(suspicions);
   }
 
+  // A value of other sizes that fits as pieces or terms: its claim is one more mistake.
+  bool fits_resized(const VerifyInputs& other, const ValueReport& report) const {
+    const auto held = held_by_ranks(other, report), before = held_by_ranks(inputs_, report);
+    const auto expected = expected_of(inputs_, report);
+    return held && before && expected && held->front().meta.shape != before->front().meta.shape &&
+           label_of(*held, *expected, *mesh_of(report, inputs_.mesh), rounding::kRelativeInF64);
+  }
+
   // The ranks once more with some results changed.
   bool is_right_with(const std::vector<ChangedResult>& changes, const ValueReport& report,
                      std::vector<MatchedCall>* steps = nullptr) {
@@ -553,7 +602,7 @@ class Verification {
     VerifyInputs other = inputs_;
     other.keep = 0;
     other.ranks_in_f64 = recordings_of(again);
-    if (agrees_in(other, report)) return true;
+    if (agrees_in(other, report) || fits_resized(other, report)) return true;
     if (steps != nullptr) {
       trial_ = std::move(changed);
       *steps = matched_calls(*trial_, logs_->alone, *run_.layout, rounding::kRelativeInF64);

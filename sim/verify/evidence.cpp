@@ -184,13 +184,13 @@ int line_bound(const DefUse& flow, std::string_view name, int last) {
 
 // Pieces of unequal lengths that from_local takes for equal ones: each rank has another whole.
 Cause without_shape(const VerifyInputs& inputs, const ValueReport& report) {
-  if (report.spec == nullptr || !report.replicas_differ) return {};
+  if (report.spec == nullptr || report.spec->has_partial() || !report.replicas_differ) return {};
   const auto held = held_by_ranks(inputs, report);
   const auto expected = expected_of(inputs, report);
   if (!held || !expected || expected->meta.shape == report.spec->shape()) return {};
-  const double relative = taken_as_equal(!inputs.ranks_in_f64.empty(), held->front().meta.dtype);
-  const auto label = label_of(*held, *expected, *report.spec->layout(), relative);
-  if (!label || label->placements != report.spec->placements()) return {};
+  const Label label{.placements = report.spec->placements(), .order = report.spec->order()};
+  const GlobalValue whole = put_together(*held, label, *report.spec->layout());
+  if (whole.meta.shape != expected->meta.shape) return {};
   return {causes::kOtherLabel,
           fmt::format("the ranks' pieces have unequal lengths and make [{0}]: without shape= "
                       "from_local takes all for as long as this rank's; write shape=[{0}]",

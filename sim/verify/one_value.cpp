@@ -91,11 +91,19 @@ bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
 
 }  // namespace
 
+bool is_held_as(const ValueReport& report, const RecordedValue& held) {
+  const DTensorSpec* spec = held.value.spec();
+  if (report.spec == nullptr || spec == nullptr) return true;
+  return spec->layout() == report.spec->layout() ||
+         held.where.span.begin == report.where.span.begin;
+}
+
 OneValue::OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report)
     : inputs_(inputs), precision_(precision), report_(report) {
   const auto& ranks = precision == Precision::kDeclared ? inputs.ranks : inputs.ranks_in_f64;
   for (const Recording* rank : ranks) {
-    by_rank_.push_back(value_of(*rank, report));
+    const RecordedValue* held = value_of(*rank, report);
+    by_rank_.push_back(held == nullptr || is_held_as(report, *held) ? held : nullptr);
     if (first_ == nullptr) first_ = by_rank_.back();
   }
 }
@@ -228,13 +236,13 @@ void OneValue::on_mesh(const DTensorSpec& spec, ValueReport& report) {
       report.holders = holders_of(spec, pieces, judged);
     }
   }
-  if (!faults.empty()) tell_faults(faults, spec, pieces, report);
+  if (!faults.empty()) add_faults(faults, spec, pieces, report);
 }
 
 // Replicas of a claim that differ by rounding alone were added up in different orders: that is
 // known in f64, where they are as close as one device.
-void OneValue::tell_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
-                           const std::vector<DTensor>& pieces, ValueReport& report) const {
+void OneValue::add_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
+                          const std::vector<DTensor>& pieces, ValueReport& report) const {
   const MeshLayout& layout = *spec.layout();
   bool near = inputs_.leaves && report.facts.agrees() && !is_integral(spec.dtype());
   for (std::int64_t index = 0; index < layout.size() && near; ++index) {

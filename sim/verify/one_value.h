@@ -7,6 +7,10 @@
 
 namespace shardlab {
 
+/// False where another stage gives the name a value of its own: on another part of a mesh, by
+/// another statement.
+bool is_held_as(const ValueReport& report, const RecordedValue& held);
+
 /// Fills in the facts about agreement, the comparison and what is read of it.
 class OneValue {
  public:
@@ -36,8 +40,8 @@ class OneValue {
   void distributed(ValueReport& report);
   void on_mesh(const DTensorSpec& spec, ValueReport& report);
   bool is_near(const DTensorSpec& spec, const std::vector<DTensor>& pieces, ValueReport& report);
-  void tell_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
-                   const std::vector<DTensor>& pieces, ValueReport& report) const;
+  void add_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
+                  const std::vector<DTensor>& pieces, ValueReport& report) const;
   void plain(ValueReport& report);
   void claimed(ValueReport& report);
   bool replicas(ValueReport& report);

@@ -272,7 +272,7 @@ Cause parted_at(const ast::Program& program, const DefUse& flow, const Recording
   const Turn* turn = turns.between(ours[first - 1], here, there);
   if (turn == nullptr || tells_ranks_apart(*turn->asks, flow)) return {};
   if (ends && (turn->begin != ours[first - 1] || ast::any_part(*turn->asks, meets_here))) return {};
-  const bool goes_in = std::ranges::count(turn->inside, here) > 0;
+  const bool is_inside = std::ranges::count(turn->inside, here) > 0;
   const auto own = static_cast<std::size_t>(longest - ranks.begin());
   const std::size_t lower = std::min(own, other), higher = std::max(own, other);
   std::string numbers = numbers_in(*turn, ranks, lower, higher);
@@ -280,9 +280,9 @@ Cause parted_at(const ast::Program& program, const DefUse& flow, const Recording
   const auto line = [&](std::uint32_t begin) { return program.source->place(begin).line; };
   const std::string apart =
       ends ? fmt::format("rank {} continues in line {}, rank {} ends", own, line(here), other)
-           : fmt::format("rank {} continues in line {}, rank {} in line {}", goes_in ? own : other,
-                         line(goes_in ? here : there), goes_in ? other : own,
-                         line(goes_in ? there : here));
+           : fmt::format("rank {} continues in line {}, rank {} in line {}",
+                         is_inside ? own : other, line(is_inside ? here : there),
+                         is_inside ? other : own, line(is_inside ? there : here));
   const int at = line(turn->begin);
   return {causes::kPartedBranch, fmt::format("line {} parted the ranks: {}{}", at, apart, numbers),
           at};

@@ -61,7 +61,7 @@ class Reasons {
       case 'W':
         return fmt::format("computed in another way; right in {}", right_in(report));
       case 'X':
-        return other_program(report);
+        return report.reason.empty() ? other_program(report) : report.reason;
       case 'D':
         return by_rank(report);
       case 'O':
@@ -154,7 +154,7 @@ class Reasons {
 
 }  // namespace
 
-void tell_reasons(const VerifyInputs& inputs, std::vector<ValueReport>& reports) {
+void add_reasons(const VerifyInputs& inputs, std::vector<ValueReport>& reports) {
   Reasons(inputs, reports).tell();
 }
 

@@ -7,6 +7,6 @@
 namespace shardlab {
 
 /// Fills in the reasons of all values whose rows are known.
-void tell_reasons(const VerifyInputs& inputs, std::vector<ValueReport>& reports);
+void add_reasons(const VerifyInputs& inputs, std::vector<ValueReport>& reports);
 
 }  // namespace shardlab

@@ -289,9 +289,10 @@ void StepReader::finish() {
 }
 
 void StepReader::redistribution(const RedistributionRecord& record) {
+  ForwardingObserver::redistribution(record);
+  if (record.plan == nullptr) return;  // a number of another mesh, or a move there
   let_go();
   moving_ = true;
-  ForwardingObserver::redistribution(record);
 }
 
 void StepReader::collective(const CollectiveRecord& record) {

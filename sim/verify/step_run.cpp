@@ -129,7 +129,7 @@ void Steps::take(const StepKey& key, std::size_t index, StepPart&& part) {
       ++verdict_.skipped[kTooLarge];
       return;
     }
-    if (goes_to_thread(all_bytes)) {
+    if (runs_on_thread(all_bytes)) {
       complete_.push_back({std::move(whole), all_bytes});
       complete_bytes_ += all_bytes;
       if (!thread_.joinable()) thread_ = std::thread([this] { judge_complete(); });
@@ -140,7 +140,7 @@ void Steps::take(const StepKey& key, std::size_t index, StepPart&& part) {
   judge(whole);
 }
 
-bool Steps::goes_to_thread(std::int64_t bytes) const {
+bool Steps::runs_on_thread(std::int64_t bytes) const {
   const std::int64_t most = std::min(kMostCompleteBytes, options_.most_bytes - waiting_bytes_);
   return bytes >= kLargeBytes && complete_bytes_ + bytes <= most &&
          std::thread::hardware_concurrency() > 1;

@@ -69,7 +69,7 @@ class Steps : public CallListener {
     std::int64_t bytes = 0;
   };
   void take(const StepKey& key, std::size_t index, StepPart&& part);
-  bool goes_to_thread(std::int64_t bytes) const;  // the mutex is held
+  bool runs_on_thread(std::int64_t bytes) const;  // the mutex is held
   void judge_complete();                          // until there are no more
   void end_thread();                              // once it has judged what is left
   void judge(const Step& step);

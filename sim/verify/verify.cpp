@@ -123,11 +123,14 @@ class Listing {
       const RecordedValue* end = inputs_.ranks.front()->find(value.name + "#end");
       report.last = end == nullptr || (!end->changed && end->occurrence == value.occurrence + 1);
     }
-    if (!known_.insert(report.key()).second) return;
     report.where = value.where;
+    report.spec = value.value.spec();
+    auto& same = listed_[report.key()];
+    const bool fresh = known_.insert(report.key()).second;
+    if (!fresh && (same.empty() || is_any_of(same, value))) return;
+    same.push_back(report);
     report.in_floats = !is_integral(value.value.dtype());
     report.type = type_string(value.value);
-    report.spec = value.value.spec();
     report.claim = value.claim;
     if (value.claim) report.type += "  " + text_of(value.claim->type, *value.claim->mesh);
     if (gradient) {
@@ -139,6 +142,12 @@ class Listing {
     const RecordedValue* own = value_of(*inputs_.ranks.at(inputs_.reporting_rank), report);
     report.event = own != nullptr ? own->event : 0;
     add(std::move(report));
+  }
+
+  // Stages may give a name values of their own, each on its part of the mesh and in its own branch.
+  static bool is_any_of(const std::vector<ValueReport>& reports, const RecordedValue& value) {
+    return std::ranges::any_of(
+        reports, [&](const ValueReport& report) { return is_held_as(report, value); });
   }
 
   // The final value of a name is listed if a write changed it, or if [reference] changes it alone.
@@ -177,6 +186,7 @@ class Listing {
 
   const VerifyInputs& inputs_;
   std::set<std::string> known_;
+  std::map<std::string, std::vector<ValueReport>> listed_;  // by key
   std::vector<ValueReport> reports_;
 };
 

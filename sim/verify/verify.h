@@ -32,6 +32,7 @@ struct ValueReport {
   bool number = false;           ///< of the program's own, not a tensor
   bool read = false;             ///< by the program, under no name
   bool last = true;              ///< the last that the name gets
+  bool of_piece = false;         ///< differs for a number of the text, the size of a piece
   bool replicas_differ = false;  ///< ranks that must hold the same do not
   ValueFacts facts;
   const OutcomeRow* row = nullptr;  ///< of the table; never null once it is judged

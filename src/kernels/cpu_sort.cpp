@@ -14,8 +14,8 @@ struct SortEntry {
   std::int64_t place;
 
   bool operator<(const SortEntry& other) const {
-    if (goes_before(order, key, other.key)) return true;
-    return place < other.place && !goes_before(order, other.key, key);
+    if (sorts_before(order, key, other.key)) return true;
+    return place < other.place && !sorts_before(order, other.key, key);
   }
 };
 

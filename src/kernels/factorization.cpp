@@ -116,7 +116,7 @@ class Bunch {
     return best;
   }
   // The largest number of row `row` off the diagonal, in the rest of the matrix from k on.
-  double largest_beside(Eigen::Index row, Eigen::Index k) const {
+  double largest_off_diagonal(Eigen::Index row, Eigen::Index k) const {
     double largest = 0;
     for (Eigen::Index j = k; j < row; ++j) largest = std::max(largest, pivot_size(a_(row, j)));
     for (Eigen::Index i = row + 1; i < n_; ++i) largest = std::max(largest, pivot_size(a_(i, row)));
@@ -135,7 +135,7 @@ class Bunch {
     }
     Eigen::Index with = k;
     if (own < alpha * below) {
-      const double beside = largest_beside(row, k);
+      const double beside = largest_off_diagonal(row, k);
       if (own < alpha * below * (below / beside)) {
         with = row;
         step_ = diagonal_size(row) >= alpha * beside ? 1 : 2;

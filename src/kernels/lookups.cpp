@@ -100,6 +100,10 @@ void scatter_reduce(Loops& loops, const KernelCall& call) {
                  {"scatter_reduce"},
                  counts});
   if (reduction == ScatterReduction::kMean) {
+    if (compute == DType::kI64) {  // the sum wraps in its own dtype
+      loops.convert(out, result);
+      loops.convert(result, out);
+    }
     const Tensor shares =
         computed(loops, Element::kMaximum, DType::kI64, out.shape(), {counts, Scalar(1)});
     const Element divided = compute == DType::kI64 ? Element::kDivFloor : Element::kDiv;

@@ -12,7 +12,7 @@ enum class SortOrder : std::uint8_t { kAscending, kDescending, kNanFirst };
 
 /// Whether a is before b; neither before the other: equal.
 template <typename T>
-SHARDLAB_HD inline bool goes_before(SortOrder order, T a, T b) {
+SHARDLAB_HD inline bool sorts_before(SortOrder order, T a, T b) {
   switch (order) {
     case SortOrder::kAscending:
       return !is_nan(a) && (is_nan(b) || a < b);
@@ -34,8 +34,8 @@ SHARDLAB_HD inline std::int64_t count_before(const T* sorted, std::int64_t count
   std::int64_t low = 0, high = count;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    const bool before = equals == Equals::kLeftOut ? goes_before(order, sorted[middle], key)
-                                                   : !goes_before(order, key, sorted[middle]);
+    const bool before = equals == Equals::kLeftOut ? sorts_before(order, sorted[middle], key)
+                                                   : !sorts_before(order, key, sorted[middle]);
     if (before) {
       low = middle + 1;
     } else {

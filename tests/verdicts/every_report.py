@@ -49,9 +49,11 @@ def main():
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--every", type=int, default=1, help="one of so many programs")
     options = parser.parse_intermixed_args()
     paths = sorted(path for file in options.files
                    for path in ([file] if file.is_file() else file.rglob("*.toml")))
+    paths = paths[:: options.every]
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             runs = [pool.submit(defects, options.program, path, folder, number)

@@ -25,8 +25,9 @@ void write_as(const Tensor& to, const std::vector<From>& numbers) {
   to.device()->write(to, bytes.data());
 }
 
-void write_numbers(const Tensor& to, const GlobalValue& value) {
-  if (to.shape() != value.meta.shape) return;
+// A view that should have another shape becomes a tensor of its own.
+void write_numbers(Tensor& to, const GlobalValue& value) {
+  if (to.shape() != value.meta.shape) to = empty(*to.device(), value.meta.shape, to.dtype());
   switch (to.dtype()) {
     case DType::kF64:
       return write_as<double>(to, value.reals);
@@ -151,8 +152,10 @@ class LoggingObserver final : public ForwardingObserver {
     }
     const std::size_t result = at_result_++;
     for (const ChangedResult& change : changes_) {
-      if (change.key != open_.key || change.result != result || !change.values[rank_]) continue;
-      write_numbers(x.local(), *change.values[rank_]);
+      // A rank outside of the mesh may be none of those that are listed.
+      const bool has_value = rank_ < change.values.size() && change.values[rank_];
+      if (change.key != open_.key || change.result != result || !has_value) continue;
+      write_numbers(x.impl()->local, *change.values[rank_]);
     }
     if (!logs()) return;
     writers_[x.local().storage().get()] = static_cast<int>(calls_.size());

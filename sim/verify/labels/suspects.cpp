@@ -88,6 +88,7 @@ Numbers parts_of(const GlobalValue& whole, const Placements& placements, const M
 struct Form {
   Placements placements;
   Numbers parts;
+  double factor = 1;  ///< in gradients of a loss that each rank averages over its own rows
 };
 
 class Accuser {
@@ -96,8 +97,16 @@ class Accuser {
       : of_(of), calls_(of.calls), layout_(*of.layout), relative_(of.relative) {}
 
   std::optional<Cause> first() {
-    for (const std::size_t i : suspects()) {
-      if (auto cause = alone(i)) return cause;
+    const std::vector<std::size_t> all = suspects();
+    std::set<std::size_t> tried;
+    for (const std::size_t i : all) {
+      if (tried.contains(i)) continue;
+      std::vector<std::size_t> passes;
+      for (const std::size_t other : all) {
+        if (other >= i && same_place(calls_[i], calls_[other])) passes.push_back(other);
+      }
+      if (auto cause = together(passes)) return cause;
+      tried.insert(passes.begin(), passes.end());
     }
     return one_after_the_other();
   }
@@ -175,16 +184,27 @@ class Accuser {
   bool is_scaled(const MatchedCall& call, std::size_t result) const {
     const Numbers held = held_of(call, &LoggedCall::results, result);
     if (held.size() != call.held.size() || held[0].is_integral()) return false;
-    for (std::uint32_t dims = 1; dims < 1U << layout_.ndim(); ++dims) {
-      GlobalValue scaled = *call.whole_results[result];
-      double factor = 1;
-      for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-        if ((dims >> dim & 1) != 0) factor *= static_cast<double>(layout_.size(dim));
+    const GlobalValue& whole = *call.whole_results[result];
+    return std::ranges::any_of(ranks_averaged(), [&](double factor) {
+      return label_of(held, times(whole, factor), layout_, relative_).has_value();
+    });
+  }
+
+  // The numbers of ranks over which a program may average.
+  std::set<double> ranks_averaged() const {
+    std::set<double> factors = {1};
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+      for (const double factor : std::set<double>(factors)) {
+        factors.insert(factor * static_cast<double>(layout_.size(dim)));
       }
-      for (double& number : scaled.reals) number *= factor;
-      if (factor > 1 && label_of(held, scaled, layout_, relative_)) return true;
     }
-    return false;
+    factors.erase(1);
+    return factors;
+  }
+
+  static GlobalValue times(GlobalValue value, double factor) {
+    for (double& number : value.reals) number *= factor;
+    return value;
   }
 
   // Results that the ranks might hold in place of a lost one, by its shapes: pieces as operands
@@ -193,13 +213,25 @@ class Accuser {
     const GlobalValue& whole = *call.whole_results[result];
     const Numbers held = held_of(call, &LoggedCall::results, result);
     std::vector<Form> forms;
+    // A view into sizes of the whole has other sizes on a piece.
+    const bool sized = call.own().kind == Kind::kOp && call.own().name().ends_with("view");
     const auto add = [&](const Placements& placements) {
       if (std::ranges::find(forms, placements, &Form::placements) != forms.end()) return;
       Numbers parts = parts_of(whole, placements, layout_);
+      if (parts.size() != held.size()) return;
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (i >= held.size() || parts[i].meta.shape != held[i].meta.shape) return;
+        const Dims &part = parts[i].meta.shape, &own = held[i].meta.shape;
+        if (part != own && !(sized && product(part) == product(own))) return;
       }
       forms.push_back({placements, std::move(parts)});
+      if (call.own().pass != Pass::kBackward || whole.is_integral()) return;
+      for (const double factor : ranks_averaged()) {
+        Form scaled{placements, {}, factor};
+        for (const GlobalValue& part : forms.back().parts) {
+          scaled.parts.push_back(times(part, factor / forms.back().factor));
+        }
+        forms.push_back(std::move(scaled));
+      }
     };
     const auto dims = static_cast<std::int64_t>(whole.meta.shape.size());
     const auto valid = [&](const Placement& p) { return !p.is_shard() || p.dim < dims; };
@@ -264,12 +296,22 @@ class Accuser {
     return Repair{step, *told, changes_of(call, chosen)};
   }
 
-  // The step alone, done right in each form.
-  std::optional<Cause> alone(std::size_t step) {
+  // The same step of all passes of a loop.
+  static bool same_place(const MatchedCall& a, const MatchedCall& b) {
+    CallKey first = a.own().key, second = b.own().key;
+    std::get<4>(first) = std::get<4>(second) = 0;
+    return first == second;
+  }
+
+  // The steps done right in each form.
+  std::optional<Cause> together(const std::vector<std::size_t>& steps) {
     for (std::size_t which = 0; trials_ < kMostTrials; ++which) {
-      const auto one = repair(step, which);
-      if (!one) return std::nullopt;
-      if (mends({*one})) return accused(step, one->form);
+      std::vector<Repair> repairs;
+      for (const std::size_t step : steps) {
+        if (auto one = repair(step, which)) repairs.push_back(std::move(*one));
+      }
+      if (repairs.empty()) return std::nullopt;
+      if (mends(repairs)) return accused(repairs.front().step, repairs.front().form);
     }
     return std::nullopt;
   }
@@ -422,6 +464,9 @@ class Accuser {
       auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
       if (!which) which = i;
     }
+    if (cut) {
+      if (auto uneven = uneven_mean(call, *cut, mesh_dim)) return uneven;
+    }
     if (term) {
       if (auto taken = average_for_whole(call, mesh_dim)) return taken;
     }
@@ -508,15 +553,13 @@ class Accuser {
     const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
     const std::string whole =
         fmt::format("{} of {}", sizes.front(), call.whole_operands[operand]->meta.shape[dim]);
-    const bool even = std::ranges::all_of(sizes, [&](auto size) { return size == sizes.front(); });
     return fmt::format("dim {}, which {} cuts: each rank has its own {}", dim,
                        layout_.names()[mesh_dim],
-                       even ? whole : list_of(sizes) + " in pieces of their own size");
+                       all_equal(sizes) ? whole : list_of(sizes) + " in pieces of their own size");
   }
 
   std::optional<Cause> on_pieces(const MatchedCall& call, std::size_t operand,
                                  std::size_t mesh_dim) const {
-    if (auto uneven = uneven_mean(call, operand, mesh_dim)) return uneven;
     return found(
         call, causes::kOnPieces,
         fmt::format("{} runs on pieces of {}", at(call), cut_text(call, operand, mesh_dim)));
@@ -553,20 +596,31 @@ class Accuser {
   std::optional<Cause> uneven_mean(const MatchedCall& call, std::size_t operand,
                                    std::size_t mesh_dim) const {
     const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
-    if (auto sizes = lengths(call, operand, mesh_dim, dim); weighted(call, mesh_dim, sizes)) {
+    const auto rows = static_cast<double>(call.whole_operands[operand]->meta.shape[dim]);
+    const auto share = [&](std::size_t index) {
+      return static_cast<double>(call.held[index]->operands[operand].meta.shape[dim]) / rows;
+    };
+    const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
+    if (!all_equal(sizes) && weighted(call, mesh_dim, share)) {
       return found(call, causes::kUnevenMean,
                    fmt::format("{} is a mean over dim {}, which {} cuts into {}: an average of "
                                "averages",
-                               at(call), dim, layout_.names()[mesh_dim], list_of(sizes)));
+                               mean_at(call), dim, layout_.names()[mesh_dim], list_of(sizes)));
     }
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (!call.whole_operands[i]->is_integral()) continue;
       const std::vector<std::int64_t> counts = counted(call, i, mesh_dim);
-      if (!weighted(call, mesh_dim, counts)) continue;
+      const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+      const auto counted_share = [&](std::size_t index) {
+        const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
+        return static_cast<double>(counts[static_cast<std::size_t>(own[mesh_dim])]) /
+               static_cast<double>(all);
+      };
+      if (all == 0 || all_equal(counts) || !weighted(call, mesh_dim, counted_share)) continue;
       return found(call, causes::kUnevenMean,
                    fmt::format("{} is a mean over counts that differ along {}, {}: an average of "
                                "averages",
-                               at(call), layout_.names()[mesh_dim], list_of(counts)));
+                               mean_at(call), layout_.names()[mesh_dim], list_of(counts)));
     }
     return std::nullopt;
   }
@@ -581,25 +635,32 @@ class Accuser {
     });
   }
 
-  bool weighted(const MatchedCall& call, std::size_t mesh_dim,
-                const std::vector<std::int64_t>& sizes) const {
-    const auto all =
-        static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
-    const bool even = std::ranges::all_of(sizes, [&](auto size) { return size == sizes.front(); });
-    if (even || all == 0) return false;
+  static bool all_equal(const std::vector<std::int64_t>& sizes) {
+    return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
+  }
+
+  // The ranks' results, each times its share of the whole, are what one device has.
+  template <typename Share>
+  bool weighted(const MatchedCall& call, std::size_t mesh_dim, const Share& share) const {
     Numbers terms;
     for (std::size_t index = 0; index < call.held.size(); ++index) {
       const Numbers& results = call.held[index]->results;
       if (results.empty() || results[0].is_integral()) return false;
-      const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
-      const auto size = sizes[static_cast<std::size_t>(own[mesh_dim])];
+      const double weight = share(index);
       GlobalValue& term = terms.emplace_back(results[0]);
-      for (double& number : term.reals) {
-        number = size == 0 ? 0 : number * static_cast<double>(size) / all;
-      }
+      for (double& number : term.reals) number = weight == 0 ? 0 : number * weight;
     }
     const auto label = label_of(terms, *call.whole_results[0], layout_, relative_);
-    return label && label->placements[mesh_dim] == Placement::partial(ReduceOp::kSum);
+    if (!label) return false;
+    const Placement& placement = label->placements[mesh_dim];
+    const bool gradient = call.own().pass == Pass::kBackward && placement.is_shard();
+    return gradient || placement == Placement::partial(ReduceOp::kSum);
+  }
+
+  // Gradients of a mean are made by a division.
+  static std::string mean_at(const MatchedCall& call) {
+    if (call.own().pass != Pass::kBackward) return at(call);
+    return fmt::format("what line {} averages", call.own().position.line);
   }
 
   bool in_group(const LoggedCall& call, std::size_t mesh_dim) const {

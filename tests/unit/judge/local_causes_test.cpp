@@ -143,6 +143,65 @@ TEST_CASE("V-34 what follows from the rank or the world is read as it is") {
   CHECK(count_values(world.judgement.values).not_verified == 2);
 }
 
+TEST_CASE("V-33 means over unequal pieces are named where only gradients have them") {
+  const std::string step =
+      "wl = torch.ones([6]).requires_grad_()\nlog = x.to_local().norm()\n"
+      "for i in range(2):\n    (x.to_local() * wl).pow(2).mean().backward()\n"
+      "dist.all_reduce(wl.grad, op=dist.ReduceOp.AVG)\nnew = from_local(wl.grad, mesh=mesh)\n";
+  check_has(said(judged("x = \"f64[5@tp, 6]\"", step)),
+            "new: cause.uneven-mean: what line 10 averages is a mean over dim 0, which tp cuts "
+            "into 3 + 2");
+  CHECK(said(judged("x = \"f64[4@tp, 6]\"", step)) == "right");
+}
+
+TEST_CASE("V-33 a view with the number of all heads is named") {
+  const auto heads = [](const char* count) {
+    return said(
+        judged("x = \"f64[4, 8@tp]\"", fmt::format("log = x.to_local().norm()\n"
+                                                   "q = x.to_local().view({}, 2).transpose(0, 1)\n"
+                                                   "s = (q @ q.transpose(-1, -2)).softmax(-1)\n"
+                                                   "o = (s @ q).transpose(0, 1).reshape(4, -1)\n"
+                                                   "y = from_local(o, mesh=mesh, tp=S(1))\n",
+                                                   count)));
+  };
+  check_has(heads("-1, 4"), "y: cause.on-pieces: view in line 8 runs on pieces of dim 1");
+  CHECK(heads("4, -1") == "right");
+}
+
+TEST_CASE("V-33 unequal pieces without a shape are told whatever else is wrong") {
+  const std::string places =
+      "h = x.to_local()\np = torch.arange(h.shape[0]) + h.shape[0] * rank\n"
+      "y = from_local(h + p[:, None], mesh=mesh, tp=S(0){})\n";
+  const std::string rows = "x = \"f64[5@tp, 2]\"";
+  check_has(said(judged(rows, fmt::format(fmt::runtime(places), ""))),
+            "make [5, 2]: without shape=");
+  CHECK(said(judged(rows, fmt::format(fmt::runtime(places), ", shape=[5, 2]"))) == "right");
+}
+
+TEST_CASE("V-33 sizes that do not fit name the piece and the whole") {
+  const auto result = judged("x = \"f64[3, 4@tp]\"\nw = \"f64[4]\"",
+                             "h = x.to_local()\nlog = h.norm()\ny = h * w.to_local()\n");
+  check_has(result.judgement.parted.text,
+            "in line 10 h is this rank's 2 of 4 along dim 1, and w is whole, [4]");
+  const auto whole =
+      judged("x = \"f64[3, 4@tp]\"\nw = \"f64[5]\"", "y = x.full_tensor() * w.to_local()\n");
+  CHECK(whole.judgement.parted.text == "");
+}
+
+TEST_CASE("V-34 pieces that are each as large as one device's have no counterpart there") {
+  const auto rows = [](const char* seed, const char* claim) {
+    const ScenarioResult result =
+        judged("w = \"f64[6]\"", fmt::format("torch.manual_seed({})\n"
+                                             "t = torch.rand(1, 6, dtype=torch.float64)\n"
+                                             "y = from_local(t + w.to_local(), mesh=mesh, {})\n",
+                                             seed, claim));
+    return std::string(1, result.judgement.values.back().row->letter);
+  };
+  CHECK(rows("7 + rank", "tp=S(0)") == "X");
+  CHECK(rows("7", "tp=R") == "V");
+  CHECK(rows("7", "tp=S(0)") == "F");
+}
+
 TEST_CASE("V-33 a whole tensor cut by the size of a piece is named, whatever is made of it") {
   const std::string inputs = "x = \"f64[3, 6@tp]\"\nw = \"f64[6]\"";
   const std::string claim = "y = from_local(p, mesh=mesh, tp=S(1))\n";
