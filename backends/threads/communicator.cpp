@@ -60,7 +60,7 @@ class PendingCall final : public Work {
   // Called by the Storage, so it is alive.
   void wait() override {
     World& world = seat_.group.world();
-    world.tell_wait(posted_);
+    world.report_wait(posted_);
     if (goes_on()) return storage_->complete({});
     seat_.group.await(seat_.rank, seat_.sequence, call_, Entry::kGoesOn);
     world.await(posted_);
@@ -189,7 +189,7 @@ void ThreadsCommunicator::enter_and_wait(Group& group, std::size_t rank, std::ui
   scheduler.interleave();
   const Traffic::Id posted = post(call);
   group.enter(rank, sequence, call, Entry::kBlocks, nullptr);
-  world().tell_wait(posted);
+  world().report_wait(posted);
   group.await(rank, sequence, call, Entry::kBlocks);
   world().await(posted);
   if (call.kind == CollectiveKind::kBatch) take_results(*std::get<backends::BatchPart*>(call.part));
@@ -213,7 +213,7 @@ Tensor ThreadsCommunicator::give_tensor(Call& call) {
     world().scheduler().interleave();
     const Traffic::Id posted = post(call);
     // It waits, if for nothing: on other fabrics the program stops here.
-    if (call.issue != Issue::kAsync) world().tell_wait(posted);
+    if (call.issue != Issue::kAsync) world().report_wait(posted);
     const auto pending = make_ref<PendingCall>(seat_of(call), call, posted);
     Tensor result(pending->start(), std::move(meta));
     world().scheduler().interleave();

@@ -78,7 +78,7 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
     }
   }
   if (!completes) {
-    if (kind == CollectiveKind::kSend) world_.tell_sent(ranks_[1]);
+    if (kind == CollectiveKind::kSend) world_.report_sent(ranks_[1]);
     return;
   }
   if (!backends::consistent(round->calls)) return tear(*round, rank, entry);

@@ -75,7 +75,7 @@ void World::end_any(std::int64_t rank) {
 
 // A rank that waits publishes that before it checks, and a sender has published its call: one of
 // them sees the other.
-void World::tell_sent(std::int64_t rank) {
+void World::report_sent(std::int64_t rank) {
   if (any_count_ == 0) return;
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(any_waits_, rank, &AnyWait::rank) == any_waits_.end()) return;

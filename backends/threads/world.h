@@ -51,7 +51,7 @@ class World final : public Backend {
   void begin_any(const AnyWait& wait);
   void end_any(std::int64_t rank);
   /// A message was sent to this rank.
-  void tell_sent(std::int64_t rank);
+  void report_sent(std::int64_t rank);
 
   // If the world has a fabric, an operation is complete when it says so; else with its round.
   bool has_fabric() const { return traffic_ != nullptr; }
@@ -62,7 +62,7 @@ class World final : public Backend {
   /// A rank asks whether it is complete.
   bool complete(Traffic::Id id);
   /// The rank that posted it waits; to be called before it waits for the round.
-  void tell_wait(Traffic::Id id);
+  void report_wait(Traffic::Id id);
   void await(Traffic::Id id);
   /// The sender that a receive from any is to take, of those that have sent; -1: none yet.
   std::int32_t sender_for(std::int64_t rank, const std::vector<std::int32_t>& senders);

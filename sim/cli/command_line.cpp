@@ -179,21 +179,34 @@ void add_editing(Commands& commands, Parsed& parsed) {
                             .of<Shrink>(parsed.shrink, {{"FILE", &Shrink::file},
                                                         {"-o,--out", &Shrink::out},
                                                         {"--budget", &Shrink::budget}}),
-                        [&parsed] { return shrink_command(parsed.shrink); }};
+                        [&parsed] {
+                          return in_one_process(parsed.shrink.run, "shrink", [&parsed] {
+                            return shrink_command(parsed.shrink);
+                          });
+                        }};
   commands["blame"] = {
       with_run(parsed.blame.run)
           .of<Blame>(parsed.blame, {{"FILE", &Blame::file}, {"OTHER", &Blame::other}}),
-      [&parsed] { return blame_command(parsed.blame); }};
+      [&parsed] {
+        return in_one_process(parsed.blame.run, "blame",
+                              [&parsed] { return blame_command(parsed.blame); });
+      }};
   commands["advise"] = {
       with_run(parsed.advise.run)
           .of<Advise>(parsed.advise, {{"FILE", &Advise::file}, {"--budget", &Advise::budget}}),
-      [&parsed] { return advise_command(parsed.advise); }};
+      [&parsed] {
+        return in_one_process(parsed.advise.run, "advise",
+                              [&parsed] { return advise_command(parsed.advise); });
+      }};
   using Types = TypesArguments;
   commands["types"] = {with_run(parsed.types.run)
                            .of<Types>(parsed.types, {{"FILE", &Types::file},
                                                      {"--annotate", &Types::annotate},
                                                      {"-o,--out", &Types::out}}),
-                       [&parsed] { return types_command(parsed.types); }};
+                       [&parsed] {
+                         return in_one_process(parsed.types.run, "types",
+                                               [&parsed] { return types_command(parsed.types); });
+                       }};
   commands["new"] = {
       OptionTargets().of<New>(parsed.fresh, {{"FILE", &New::file}, {"--kind", &New::kind}}),
       [&parsed] { return new_command(parsed.fresh); }};
@@ -232,7 +245,10 @@ void add_graphs(Commands& commands, Parsed& parsed) {
                                                               {"--dot", &TraceArguments::dot},
                                                               {"--toml", &TraceArguments::toml},
                                                               {"--text", &TraceArguments::text}}),
-                       [&parsed] { return trace_command(parsed.trace); }};
+                       [&trace = parsed.trace] {
+                         return in_one_process(trace.run, "",
+                                               [&trace] { return trace_command(trace); });
+                       }};
   commands["replay"] = {
       with_run(parsed.replay.run)
           .of<RunArguments>(parsed.replay.run, {{"FILE", &RunArguments::files}})

@@ -289,6 +289,12 @@ bool speaks(const RunArguments& arguments);
 int in_job(const RunArguments& arguments, const std::function<int()>& command);
 /// The exit code for one run. If ranks are processes and it failed, say_elsewhere().
 int code_of(const ScenarioResult& result, const RunArguments& arguments);
+/// The same of a run that failed, once it has been reported.
+int code_of_failure(const Run& run, const RunArguments& arguments);
+/// in_job(), of a command that refuses backends whose ranks are processes; without a name it does
+/// so itself.
+int in_one_process(const RunArguments& arguments, std::string_view name,
+                   const std::function<int()>& command);
 /// If ranks are processes: writes a failure for launchers, and says it on hosts other than that of
 /// the process that speaks().
 void say_elsewhere(const std::string& text, const std::optional<Verdict>& verdict,

@@ -10,6 +10,7 @@
 #include "base/text_of_list.h"
 #include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
+#include "mesh/type_string.h"
 #include "ops/torch/torch_names.h"
 #include "propagate/propagator.h"
 #include "schema/argument.h"
@@ -29,6 +30,8 @@
 namespace shardlab {
 
 namespace {
+
+constexpr std::string_view kOnMesh = " on ";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
@@ -154,7 +157,7 @@ int explain_row(const OpRow& row, const OpRegistry& registry, const MeshLayout* 
 class OneCall {
  public:
   OneCall(const MeshLayout* layout, std::string function)
-      : layout_(layout), call_(std::move(function) + "(") {}
+      : layout_(layout), call_(std::move(function) + "("), world_(layout->size()) {}
 
   void add(const std::string& text) {
     const std::size_t equals = text.find('=');
@@ -165,11 +168,11 @@ class OneCall {
   }
 
   Scenario scenario() const {
-    std::string text = "[mesh]\n";
+    std::string text = fmt::format("world = {}\n[mesh]\n", world_);
     for (std::size_t dim = 0; dim < layout_->ndim(); ++dim) {
       text += fmt::format("{} = {}\n", layout_->names()[dim], layout_->size(dim));
     }
-    text += inputs_ + "[program]\ncode = '''\nresult = " + call_ + ")\n'''\n";
+    text += inputs_ + "[program]\ncode = '''\n" + placed_ + "result = " + call_ + ")\n'''\n";
     const auto source = std::make_shared<const SourceText>("explain", text);
     const ScenarioFile file = ScenarioFile::read(source, {});
     return file.at(file.points().front());
@@ -200,7 +203,15 @@ class OneCall {
     return fmt::format("\"{}\"", text);
   }
 
-  std::string input(const std::string& text) {
+  std::string input(const std::string& given) {
+    const std::size_t on = std::min(given.find(kOnMesh), given.size());
+    std::string text = given.substr(0, on);
+    if (on < given.size()) {
+      const std::string mesh = given.substr(on + kOnMesh.size());
+      const DTensorSpec& spec = *parse_spec(text, parse_mesh(mesh));
+      text = type_string(spec.meta());
+      place(spec);
+    }
     parse_spec(text, layout_);
     const std::string name = fmt::format("input_{}", count_++);
     inputs_ += count_ == 1 ? "[inputs]\n" : "";
@@ -208,8 +219,25 @@ class OneCall {
     return name;
   }
 
+  // The next input is moved from all ranks to its own mesh, which equal texts make once.
+  void place(const DTensorSpec& spec) {
+    const MeshLayout& mesh = *spec.layout();
+    world_ = std::max(world_, mesh.size());
+    std::vector<std::string> names, placements;
+    for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
+      names.push_back(fmt::format("\"{}\"", mesh.names()[dim]));
+      placements.push_back(to_string(spec.placement(dim)));
+    }
+    placed_ += fmt::format(
+        "input_{0} = distribute_tensor(input_{0}, init_device_mesh(\"cpu\", ({1},), "
+        "mesh_dim_names=({2},)), [{3}])\n",
+        count_, text_of_list(mesh.shape(), ", "), text_of_list(names, ", "),
+        text_of_list(placements, ", "));
+  }
+
   const MeshLayout* layout_;
-  std::string call_, inputs_;
+  std::string call_, inputs_, placed_;
+  std::int64_t world_;
   int count_ = 0;
   bool first_ = true;
 };
@@ -226,9 +254,17 @@ Error without_places(const Error& error) {
 std::string result_types(const ScenarioResult& result) {
   std::string types;
   for (const ValueReport& value : result.judgement.values) {
+    if (!value.name.starts_with("result")) continue;
     types += (types.empty() ? "" : ", ") + value.type;
   }
   return types;
+}
+
+// "f32[8@ep] on efsdp=2,ep=4" beside others: a call on two meshes is a program.
+bool on_other_mesh(const std::vector<std::string>& texts) {
+  return std::ranges::any_of(texts, [](const std::string& text) {
+    return is_type(text) && text.find(kOnMesh) != text.npos;
+  });
 }
 
 int explain_program(const std::string& function, const OpRegistry& registry,
@@ -273,7 +309,9 @@ int explain_command(const SpecArguments& given) {
     return explain_program(name, registry, layout, arguments);
   }
   if (row == nullptr) row = &registry.at(name);
-  if (is_one_decision(*row)) return explain_row(*row, registry, layout, arguments);
+  if (is_one_decision(*row) && !on_other_mesh(arguments.texts)) {
+    return explain_row(*row, registry, layout, arguments);
+  }
   const std::string overload = row->op.overload.empty() ? "default" : row->op.overload;
   return explain_program(fmt::format("aten.{}.{}", bare_name(row->op), overload), registry, layout,
                          arguments);

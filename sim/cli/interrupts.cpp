@@ -133,7 +133,7 @@ CaseUnderWay::~CaseUnderWay() {
   ++cases_ended;
 }
 
-void tell_on_interrupt() { std::signal(SIGINT, on_interrupt); }
+void report_on_interrupt() { std::signal(SIGINT, on_interrupt); }
 
 ProgressLine::ProgressLine(std::string name)
     : name_(std::move(name)), shows_(isatty(STDERR_FILENO) != 0) {

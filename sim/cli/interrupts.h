@@ -27,7 +27,7 @@ class CaseUnderWay {
 
 /// From now on Ctrl-C prints the place of the run, and ends the process with 130. Once, at the
 /// start.
-void tell_on_interrupt();
+void report_on_interrupt();
 
 /// While one lives, stderr, if it is a terminal, has a line with the name, the place of the run and
 /// its time so far: from two seconds on, every second. Removed in the end.

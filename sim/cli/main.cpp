@@ -71,7 +71,7 @@ int with_output(int code) {
 
 void begin() {
   keep_freed_memory();
-  tell_on_interrupt();
+  report_on_interrupt();
   std::signal(SIGPIPE, SIG_DFL);
 }
 

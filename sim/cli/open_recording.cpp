@@ -61,8 +61,8 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, const Kno
   if (test.ok() && reported) print({.out = self_test_text(test)});
   if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
   if (test.ok() || arguments.weights.empty()) return test.ok();
-  tell_notes({arguments.weights + ": with other parameters than the recorded ones, the values are "
-                                  "compared with one device alone"});
+  print_notes({arguments.weights + ": with other parameters than the recorded ones, the values are "
+                                   "compared with one device alone"});
   return true;
 }
 
@@ -74,7 +74,7 @@ RunArguments without_sizes(RunArguments arguments, const std::vector<ExportedSiz
   return arguments;
 }
 
-void tell_sizes(const std::vector<ExportedSize>& sizes) {
+void print_sizes(const std::vector<ExportedSize>& sizes) {
   for (const ExportedSize& size : sizes) {
     if (size.of.empty()) continue;
     print({.out = {},
@@ -110,7 +110,7 @@ std::shared_ptr<KnownAlone> alone_of(const Scenario& scenario, bool is_judged) {
 
 }  // namespace
 
-void tell_notes(const std::vector<std::string>& notes) {
+void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) print({.out = {}, .err = "note: " + note + "\n"});
 }
 
@@ -165,8 +165,8 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
          "{}: the program failed when it was recorded: {}", path, recording.error);
   }
   for (const auto* notes : {&recording.notes, &std::as_const(program).notes, &plan.notes})
-    tell_notes(*notes);
-  if (recording.exported) tell_sizes(recording.sizes);
+    print_notes(*notes);
+  if (recording.exported) print_sizes(recording.sizes);
   OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr};
   opened.file.hold(kept);
   // Without values there is nothing to hold to PyTorch's.

@@ -26,7 +26,7 @@ std::optional<OpenedRecording> open_recording(const std::string& path,
                                               const RunArguments& arguments, int& code);
 
 /// Prints them on stderr, a line each.
-void tell_notes(const std::vector<std::string>& notes);
+void print_notes(const std::vector<std::string>& notes);
 
 /// The command line's choices for a recording.
 ExportOptions export_options(const RunArguments& arguments);

@@ -121,22 +121,34 @@ int answer_between(const PlanArguments& arguments) {
     throw Error(ErrorKind::kValue, "plan: source and target have other sizes or dtypes")
         .with("fix", "give one tensor, cut in two ways");
   }
-  const double bytes = bytes_between(from, to);
+  const MoveCost cost = cost_between(from, to);
+  const double bytes = cost.most_bytes;
+  const auto fine = gathered_on_refinement(from, to);
   if (arguments.common.output == Output::kJson) {
     print_text(json_line(Json({{"source", type_string(from)},
                                {"target", type_string(to)},
                                {"bound_bytes", bytes},
-                               {"received_bytes", bytes}})) +
+                               {"received_bytes", bytes},
+                               {"messages", fine ? 0 : cost.messages}})) +
                "\n");
     return kFine;
   }
   print_text(fmt::format("{} -> {}  on {} -> {}\n", type_string(from), type_string(to),
                          from.layout()->text(), to.layout()->text()));
   if (from.has_partial()) print_text("first: the pending reduction, on the source's mesh\n");
-  print_text(
-      fmt::format("every plan: some rank receives {} or more\n"
-                  "the move: each rank receives what it lacks, {} at most\n",
-                  bytes_text(bytes), bytes_text(bytes)));
+  print_text(fmt::format("every plan: some rank receives {} or more\n", bytes_text(bytes)));
+  if (cost.messages == 0) {
+    print_text("the move: no message, each rank has its new piece\n");
+  } else if (fine) {
+    PlanCache plans{PlanOptions{}};
+    print_text(fmt::format("the move: {} on {}, their refinement; each rank receives {} at most\n",
+                           plans.find(fine->first, fine->second)->text(),
+                           fine->first->layout()->text(), bytes_text(bytes)));
+  } else {
+    print_text(
+        fmt::format("the move: {} messages of {}; each rank receives what it lacks, {} at most\n",
+                    cost.messages, bytes_text(cost.all_bytes), bytes_text(bytes)));
+  }
   if (to.has_partial()) print_text("last: the terms, on the target's mesh\n");
   return kFine;
 }

@@ -239,6 +239,10 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
   const auto width = terminal_width();
   if (width) options.width = std::clamp(*width, kLeastWidth, kMostWidth);
   output.out = arguments.log ? log_text(result.run) : run_text(result, options);
+  if (arguments.types != "off" && !arguments.types.empty() && !result.run.error && !result.met()) {
+    output.out += fmt::format("types: --types {} accepts every call, and does not see this\n",
+                              arguments.types);
+  }
   if (arguments.memory_timeline) {
     output.out += fmt::format("\nmemory of rank {} in the course of the program\n{}",
                               result.run.reporting_rank, memory_curve(result.run.memory_timeline));

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backends/process/control_channel.h"
+#include "backends/process/presence.h"
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
@@ -184,7 +185,10 @@ TestOutcome outcome_of(const TestCase& one, const OpRegistry& registry,
   }
   if (refusal) {
     refuse_case(*refusal, outcome);
-    if (speaks(arguments)) refused(*refusal, arguments, outcome);
+    if (speaks(arguments)) {
+      refused(*refusal, arguments, outcome);
+      process::tell_spoken();
+    }
     say_elsewhere(refusal->text, {}, arguments);
   }
   outcome.report.seconds = watch.seconds();

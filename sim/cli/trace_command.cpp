@@ -208,7 +208,9 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   const ProgramGraph& first = graphs.front();
   const auto& error = replayed.run.error;
   const bool fails = error && !fails_alike(graphs, *error);
-  if (replayed.run.reported_elsewhere) return fails ? kFailed : kFine;
+  if (replayed.run.reported_elsewhere) {
+    return fails ? code_of_failure(replayed.run, arguments.run) : kFine;
+  }
   print({.out = replayed.of_values});
   if (replayed.otherwise) {
     print({.err = fmt::format("error: node {} is decided otherwise today\n  then        {}\n"
@@ -219,7 +221,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   }
   if (fails) {
     print({.err = "error: " + error->text() + "\n"});
-    return kFailed;
+    return code_of_failure(replayed.run, arguments.run);
   }
   const std::string how = error                    ? "fails as it did"
                           : replayed.bits_compared ? "bitwise"
@@ -283,7 +285,7 @@ namespace {
 int compare_recording(const std::string& path, const RunArguments& arguments) {
   const Output output = arguments.common.output;
   const RecordedProgram recording = read_recording(path, export_options(arguments));
-  tell_notes(recording.notes);
+  print_notes(recording.notes);
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
                                      : replay_text(recording, replay));

@@ -142,7 +142,7 @@ ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
   return {proposal.what, changed_lines(program, edited_text(program.text(), proposal.edits))};
 }
 
-void tell_value(const ScenarioResult& result, const ValueReport& first, Blame& blame) {
+void add_value(const ScenarioResult& result, const ValueReport& first, Blame& blame) {
   const std::int64_t line = blame.line();
   blame.what = fmt::format("{} {}: {}", first.name, first.type, first.comparison.what);
   blame.held_by = first.holders;
@@ -204,7 +204,7 @@ Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOpt
   const auto mistake =
       mistake_of(result.run, {judgement.values, judgement.steps, judgement.parted});
   if (mistake && mistake->value != nullptr) {
-    tell_value(result, *mistake->value, blame);
+    add_value(result, *mistake->value, blame);
   } else if (blame.failure.kind == Symptom::Kind::kCall) {
     blame.producer = judgement.steps.wrong->place.op;
     blame.what = judgement.steps.wrong->text();

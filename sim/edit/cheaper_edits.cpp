@@ -51,6 +51,7 @@ class Finder {
         implicit(group);
       }
     }
+    between();
     repeated();
     pieces();
     in_place();
@@ -221,6 +222,32 @@ class Finder {
           const std::string placement = fmt::format("S({})", dim);
           add({.edits = {{argument.value->span, placement}},
                .what = fmt::format("redistribute({}={})", argument.keyword, placement),
+               .spares = spares});
+        }
+      }
+    });
+  }
+
+  // x.redistribute(other, [R, S(0)]): a move to another mesh, whose record has no plan. None, or
+  // one that leaves pieces where they are asked to be whole.
+  void between() {
+    each_expression([&](const Expression& part) {
+      const ast::Attribute* method = method_of(part, "redistribute");
+      if (method == nullptr) return;
+      const auto& arguments = std::get<ast::Call>(part.node).arguments;
+      const auto* list =
+          arguments.size() < 2 ? nullptr : std::get_if<ast::List>(&arguments[1].value->node);
+      if (list == nullptr) return;
+      const std::string spares = std::to_string(part.span.begin);
+      add({.edits = {put_expression(text_, whole_span(text_, part), text_of(*method->object))},
+           .what = "no move to " + text_of(*arguments[0].value),
+           .spares = spares});
+      for (const ast::ExpressionPtr& item : list->items) {
+        for (int dim = 0; dim < 3 && text_of(*item).starts_with('R'); ++dim) {
+          const std::string word = text_of(*item) == "R" ? "S({})" : "Shard({})";
+          add({.edits = {{whole_span(text_, *item), fmt::format(fmt::runtime(word), dim)}},
+               .what = fmt::format("a move to {} that leaves pieces of dim {}",
+                                   text_of(*arguments[0].value), dim),
                .spares = spares});
         }
       }

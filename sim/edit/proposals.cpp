@@ -92,7 +92,8 @@ class Proposer {
   explicit Proposer(const Suspicion& suspicion)
       : text_(suspicion.program->source->text()),
         mesh_dims_(suspicion.mesh_dims),
-        inputs_(suspicion.inputs) {
+        inputs_(suspicion.inputs),
+        failed_(suspicion.failed) {
     for (const ast::Statement& statement : suspicion.program->body) {
       const auto* assign = std::get_if<ast::Assign>(&statement.node);
       if (assign == nullptr || !is_update(*assign->value)) continue;
@@ -158,6 +159,7 @@ class Proposer {
       own_part(expression, *subscript);
     }
     const auto* binary = std::get_if<ast::Binary>(&expression.node);
+    if (binary != nullptr && is_value) next_to(*binary->left, *binary->right);
     const bool counts = binary != nullptr && (binary->op == ast::BinaryOp::kFloorDiv ||
                                               binary->op == ast::BinaryOp::kMod);
     const bool values = is_value && !counts && !std::holds_alternative<ast::List>(expression.node);
@@ -252,7 +254,25 @@ class Proposer {
     }
   }
 
+  // One of two operands on other meshes is moved to the mesh of the other.
+  void next_to(const Expression& left, const Expression& right) {
+    if (!failed_) return;  // the op was refused
+    for (const auto& [moved, stays] : {std::pair(&right, &left), std::pair(&left, &right)}) {
+      const std::string to = operand(*stays), what = "moved to the mesh of " + text_of(*stays);
+      for (const std::string& list :
+           {to + ".placements", fmt::format("[R] * {}.device_mesh.ndim", to)}) {
+        add(EditKind::kLabel, *moved,
+            fmt::format("{}.redistribute({}.device_mesh, {})", operand(*moved), to, list), what);
+      }
+    }
+  }
+
   void calls(const Expression& expression, const ast::Call& call) {
+    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    const bool plain = call.arguments.size() > 1 && call.arguments[1].keyword.empty();
+    if (plain && method != nullptr && is_module(*method->object)) {
+      next_to(*call.arguments[0].value, *call.arguments[1].value);
+    }
     if (call_of(expression, {"all_reduce", "reduce_scatter", "all_gather"}) != nullptr &&
         !call.arguments.empty()) {
       add(EditKind::kLess, expression, text_of(*call.arguments.front().value),
@@ -280,7 +300,6 @@ class Proposer {
     if (call_of(expression, {"all_reduce"}) != nullptr) weighted(expression, call);
     if (call_of(expression, {"mean"}) != nullptr) mean_of_ratios(expression, call);
     distribute(expression, call);
-    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if (method != nullptr && method->name != "to_local" && !is_module(*method->object)) {
       add(EditKind::kDropped, expression, text_of(*method->object), "without " + method->name);
     }
@@ -543,6 +562,7 @@ class Proposer {
   std::string_view text_;
   const std::vector<std::string>& mesh_dims_;
   const std::vector<std::string>& inputs_;
+  const bool failed_;              // the program did not run to its end
   std::set<std::string> updated_;  ///< names of weights after the step
   std::set<std::int64_t> counts_;  ///< of passes of loops
   std::vector<const char*> reductions_ = {"sum", "avg", "max", "min"};

@@ -56,7 +56,8 @@ bool drop_assertions(Trials& trials) {
 std::map<std::string, std::string> types_before(const ScenarioResult& result, std::int64_t line) {
   std::map<std::string, std::string> types;
   for (const ValueReport& value : result.judgement.values) {
-    if (value.line < line && value.spec != nullptr) types[value.name] = value.type;
+    const bool own = value.spec != nullptr && value.spec->layout() == result.run.layout;
+    if (value.line < line && own) types[value.name] = value.type;
   }
   return types;
 }

@@ -131,13 +131,13 @@ Sketch sketch_of(const Scenario& scenario) {
 
 WrittenSketch written(const Sketch& sketch) {
   WrittenSketch out;
-  const auto goes_first = [](const TomlEntry& entry) {
+  const auto comes_first = [](const TomlEntry& entry) {
     const bool apart = entry.key == "inputs" || entry.key == "program" || entry.key == "reference";
     return !apart && toml_line(entry).size() <= kLongestLine && !is_list_of_tables(entry);
   };
   for (const TomlEntry& entry : sketch.file) {
     const bool list = is_list_of_tables(entry);
-    if (goes_first(entry) || !(is_table(entry) || list)) out.text += toml_line(entry) + "\n";
+    if (comes_first(entry) || !(is_table(entry) || list)) out.text += toml_line(entry) + "\n";
   }
   for (const TomlEntry& entry : sketch.file) {
     if (is_list_of_tables(entry)) {
@@ -148,7 +148,7 @@ WrittenSketch written(const Sketch& sketch) {
       const TomlTable code{{"code", {}, toml_string(text_of(sketch.program))}};
       out.first_line = std::ranges::count(out.text, '\n') + 3;
       out.text += text_of_table("[program]", code);
-    } else if (is_table(entry) && !goes_first(entry)) {
+    } else if (is_table(entry) && !comes_first(entry)) {
       out.text += text_of_table("[" + entry.key + "]", std::get<TomlTable>(entry.value.value));
     }
   }

@@ -37,7 +37,7 @@ std::string detail_of(const Verdict& verdict) {
   return text_of_list(states, ", ");
 }
 
-void tell_error(const ScenarioResult& result, Symptom& failure) {
+void add_error(const ScenarioResult& result, Symptom& failure) {
   const Error& error = *result.run.error;
   const auto& verdict = result.run.verdict;
   const bool stuck = verdict && verdict->kind != VerdictKind::kRankFailed;
@@ -64,7 +64,7 @@ Symptom symptom_of(const ScenarioResult& result) {
     failure.text = mistake->text;
   }
   if (result.run.error) {
-    tell_error(result, failure);
+    add_error(result, failure);
   } else if (mistake && mistake->value != nullptr) {
     failure.kind = Symptom::Kind::kValue;
     const bool of_elements = mistake->value->comparison.worst_index >= 0;

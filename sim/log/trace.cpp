@@ -85,7 +85,8 @@ void Trace::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
 }
 
 void Trace::redistribution(const RedistributionRecord& record) {
-  if (record.argument >= 0 && record.plan != nullptr && communicates(*record.plan)) {
+  // A number of another mesh has no plan.
+  if (record.argument >= 0 && (record.plan == nullptr || communicates(*record.plan))) {
     ++implicit_count_;
   }
   if (detail_ != TraceDetail::kEvents) return;

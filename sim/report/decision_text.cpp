@@ -60,12 +60,15 @@ void append_candidates(std::string& out, const OpStrategy& strategy, int selecte
 
 bool is_decided(const OpRow& row) { return !std::holds_alternative<NoRule>(row.rule); }
 
-std::string op_text(const OpSchema& schema, const OutputSharding& decision) {
-  const auto typed = [](const std::vector<const DTensorSpec*>& specs) {
+std::string bare_type(const DTensorSpec& spec) { return type_string(spec); }
+
+std::string op_text(const OpSchema& schema, const OutputSharding& decision,
+                    const TypeWriter& type) {
+  const auto typed = [&](const std::vector<const DTensorSpec*>& specs) {
     std::string text;
     for (const DTensorSpec* spec : specs) {
       if (!text.empty()) text += ", ";
-      text += spec == nullptr ? "-" : type_string(*spec);
+      text += spec == nullptr ? "-" : type(*spec);
     }
     return text;
   };
@@ -108,7 +111,7 @@ std::string argument_name(const OpSchema& schema, int argument) {
 }
 
 std::string why_text(const OpSchema& schema, const DecisionRecord& record,
-                     const std::string& indent) {
+                     const std::string& indent, const TypeWriter& type) {
   std::string out;
   const std::vector<const DTensorSpec*> have = schema.tensor_specs();
   for (std::size_t i = 0; i < record.strategies.size(); ++i) {
@@ -118,8 +121,8 @@ std::string why_text(const OpSchema& schema, const DecisionRecord& record,
   out += fmt::format("{}chosen: {}\n", indent, record.choice);
   for (std::size_t i = 0; i < have.size() && i < record.sharding.inputs.size(); ++i) {
     if (have[i] == record.sharding.inputs[i]) continue;
-    out += fmt::format("{}moves: input {} {} => {}\n", indent, i, type_string(*have[i]),
-                       type_string(*record.sharding.inputs[i]));
+    out += fmt::format("{}moves: input {} {} => {}\n", indent, i, type(*have[i]),
+                       type(*record.sharding.inputs[i]));
   }
   for (std::size_t i = 0; i < record.rejected.size() && i < kShownRejections; ++i) {
     out += fmt::format("{}rejected: {}: {}\n", indent, record.rejected[i].row,

@@ -15,7 +15,6 @@
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
-#include "mesh/type_string.h"
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
 #include "sim/judge/posted_steps.h"
@@ -24,6 +23,7 @@
 #include "sim/report/run_json.h"
 #include "sim/report/run_specs.h"
 #include "sim/report/run_text.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
@@ -44,7 +44,8 @@ using Specs = std::map<std::string, const DTensorSpec*>;
 
 Specs specs_of(const ScenarioResult& result) {
   Specs specs;
-  visit_specs(result, [&](const DTensorSpec& spec) { specs.emplace(type_string(spec), &spec); });
+  visit_specs(result,
+              [&](const DTensorSpec& spec) { specs.emplace(shown_type(result.run, spec), &spec); });
   return specs;
 }
 

@@ -5,9 +5,9 @@
 #include <tuple>
 
 #include "base/bytes_text.h"
-#include "mesh/type_string.h"
 #include "schema/op_row.h"
 #include "sim/report/decision_text.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
@@ -34,7 +34,8 @@ double sent_after(const std::vector<TraceEvent>& events, std::size_t index) {
 
 }  // namespace
 
-std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) {
+std::vector<ImplicitMove> implicit_moves(const Run& run) {
+  const std::vector<TraceEvent>& events = run.events;
   std::vector<ImplicitMove> moves;
   std::vector<const TraceEvent*> around;  // the ops around the event, by depth
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -51,8 +52,8 @@ std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) 
                       .line = event.position.line,
                       .op = schema.row->name(),
                       .argument = argument_name(schema, event.redistribution.argument),
-                      .source = type_string(*event.redistribution.source),
-                      .target = type_string(*event.redistribution.target)};
+                      .source = shown_type(run, *event.redistribution.source),
+                      .target = shown_type(run, *event.redistribution.target)};
     const auto key = [](const ImplicitMove& m) {
       return std::tie(m.pass, m.line, m.op, m.argument, m.source, m.target);
     };
@@ -64,10 +65,18 @@ std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) 
   return moves;
 }
 
+// Their moves have no plan.
+std::int64_t foreign_numbers(const Run& run) {
+  return std::ranges::count_if(run.events, [](const TraceEvent& event) {
+    return event.kind == TraceEvent::Kind::kRedistribution && event.redistribution.argument >= 0 &&
+           event.redistribution.plan == nullptr;
+  });
+}
+
 std::vector<std::string> implicit_warnings(const Run& run) {
   std::vector<std::string> texts;
   if (run.scenario.expect.implicit != ImplicitRedistribution::kWarn) return texts;
-  for (const ImplicitMove& move : implicit_moves(run.events)) {
+  for (const ImplicitMove& move : implicit_moves(run)) {
     texts.push_back(fmt::format(
         "line {}{}: {} redistributes argument {} from {} to {}{}, {} sent by rank {}", move.line,
         move.pass == Pass::kBackward ? ", backward" : "", move.op, move.argument, move.source,

@@ -22,7 +22,10 @@ struct ImplicitMove {
 };
 
 /// In order of their first appearance.
-std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events);
+std::vector<ImplicitMove> implicit_moves(const Run& run);
+
+/// Uses of replicated numbers of other meshes by the reporting rank.
+std::int64_t foreign_numbers(const Run& run);
 
 /// A sentence for each: its place, the argument, its placements before and after, counts and bytes.
 /// Empty unless the scenario asks for warnings.

@@ -12,15 +12,16 @@
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/op_work.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
 namespace {
 
-std::vector<std::string> types_of(const std::vector<const DTensorSpec*>& specs) {
+std::vector<std::string> types_of(const Run& run, const std::vector<const DTensorSpec*>& specs) {
   std::vector<std::string> types;
   for (const DTensorSpec* spec : specs) {
-    if (spec != nullptr) types.push_back(type_string(*spec));
+    if (spec != nullptr) types.push_back(shown_type(run, *spec));
   }
   return types;
 }
@@ -38,20 +39,21 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
 // Operands and results of the ops of one visit.
 class Flow {
  public:
-  explicit Flow(LineReport& report) : report_(report) {}
+  Flow(const Run& run, LineReport& report) : run_(run), report_(report) {}
 
   void add(const TraceEvent& event) {
     if (event.depth > 0) return;  // part of an op
     switch (event.kind) {
       case TraceEvent::Kind::kOp:
         return step(std::string(short_name(*event.schema.row)),
-                    types_of(event.schema.tensor_specs()), types_of(event.decision->outputs));
+                    types_of(run_, event.schema.tensor_specs()),
+                    types_of(run_, event.decision->outputs));
       case TraceEvent::Kind::kLocal:
         return step("local " + std::string(short_name(*event.local->row)),
                     types_of(event.local->inputs), types_of(event.local->outputs));
       case TraceEvent::Kind::kRedistribution:
-        return step("redistribute", {type_string(*event.redistribution.source)},
-                    {type_string(*event.redistribution.target)});
+        return step("redistribute", {shown_type(run_, *event.redistribution.source)},
+                    {shown_type(run_, *event.redistribution.target)});
       case TraceEvent::Kind::kCollective:
       case TraceEvent::Kind::kWait:
         return;
@@ -72,6 +74,7 @@ class Flow {
     }
   }
 
+  const Run& run_;
   LineReport& report_;
   std::set<std::string> made_;
 };
@@ -149,7 +152,7 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
     (visit.pass == Pass::kForward ? report.forward_flops : report.backward_flops) += work.flops;
     report.bytes += work.bytes;
     kinds[{visit.line, visit.pass}].insert(visit.kind);
-    Flow flow(report);
+    Flow flow(run, report);
     for (std::size_t i = visit.begin; i < visit.end; ++i) {
       if (first) flow.add(run.events[i]);
       if (run.events[i].kind == TraceEvent::Kind::kCollective) {

@@ -1,6 +1,8 @@
 // Two visits are of one kind when all that a report prints of them is the same. Types are compared
-// as text: specs whose difference no report shows are one.
+// as text, on one mesh: specs whose difference no report shows are one.
 #include "sim/report/line_visits.h"
+
+#include <fmt/format.h>
 
 #include <map>
 #include <string>
@@ -58,7 +60,10 @@ class VisitKinds {
         facts.push_back(known->second);
         continue;
       }
-      facts.push_back(spec == nullptr ? -1 : text_number(type_string(*spec)));
+      const auto text = [&] {
+        return type_string(*spec) + fmt::format(" {}", fmt::ptr(spec->layout()));
+      };
+      facts.push_back(spec == nullptr ? -1 : text_number(text()));
       specs_.emplace(spec, facts.back());
     }
   }

@@ -6,15 +6,32 @@
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
 namespace {
 
-std::string results_text(const OutputSharding& decision) {
+std::string results_text(const Run& run, const OutputSharding& decision) {
   std::string text;
   for (const DTensorSpec* spec : decision.outputs) {
-    text += (text.empty() ? " -> " : ", ") + (spec == nullptr ? "None" : type_string(*spec));
+    text += (text.empty() ? " -> " : ", ") + (spec == nullptr ? "None" : shown_type(run, *spec));
+  }
+  return text;
+}
+
+// Operands with their meshes.
+std::string call_text(const Run& run, const OpSchema& schema) {
+  std::string text = schema.text();
+  std::size_t at = 0;
+  for (const DTensorSpec* spec : schema.tensor_specs()) {
+    const std::string type = spec == nullptr ? "None" : type_string(*spec);
+    at = text.find(type, at);
+    if (at == std::string::npos) break;
+    at += type.size();
+    const std::string mesh = on_mesh(run, spec);
+    text.insert(at, mesh);
+    at += mesh.size();
   }
   return text;
 }
@@ -68,7 +85,8 @@ class Log {
     switch (event.kind) {
       case TraceEvent::Kind::kOp:
         op_ = &event.schema;
-        line(event.depth, event.schema.text() + results_text(*event.decision) + place(event));
+        line(event.depth,
+             call_text(run_, event.schema) + results_text(run_, *event.decision) + place(event));
         break;
       case TraceEvent::Kind::kLocal:
         line(event.depth, "local " + local_op_text(*event.local) + place(event));
@@ -90,13 +108,15 @@ class Log {
 
   void show_redistribution(const TraceEvent& event) {
     const RedistributionRecord& record = event.redistribution;
-    const bool asked = record.argument >= 0 && op_ != nullptr;
+    // Without a plan it is a number of another mesh, and its op comes next.
+    const bool asked = record.argument >= 0 && op_ != nullptr && record.plan != nullptr;
     const std::string what = asked ? fmt::format("argument {} ({})", record.argument,
                                                  argument_name(*op_, record.argument))
-                                   : fmt::format("{}", type_string(*record.source));
-    line(event.depth, fmt::format("redistribute {}: {}{}", what, record.plan->text(),
-                                  asked ? "" : place(event)));
-    owed_ = moving_steps(*record.plan);
+                                   : shown_type(run_, *record.source);
+    const std::string how =
+        record.plan != nullptr ? record.plan->text() : "to " + shown_type(run_, *record.target);
+    line(event.depth, fmt::format("redistribute {}: {}{}", what, how, asked ? "" : place(event)));
+    owed_ = record.plan != nullptr ? moving_steps(*record.plan) : 0;
   }
 
   static std::string place(const TraceEvent& event) {

@@ -250,6 +250,11 @@ std::vector<Json> read_runs(const std::string& path) {
     if (!output) {
       fail(Fix{kMakeRuns}, "{}:{}: this is not output of shardlab run --json", path, number);
     }
+    if (run.contains("lost")) {
+      fail(Fix{"start that job again"},
+           "{}:{}: ranks were lost in this run, which says nothing about its program: {}", path,
+           number, run.at("lost").dump());
+    }
     runs.push_back(std::move(run));
   }
   if (runs.empty()) {

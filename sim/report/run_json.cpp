@@ -21,6 +21,7 @@
 #include "sim/report/run_specs.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
@@ -39,10 +40,10 @@ Json printed_json(const Run& run) {
   return lines;
 }
 
-Json specs_json(const std::vector<const DTensorSpec*>& specs) {
+Json specs_json(const std::vector<const DTensorSpec*>& specs, const TypeWriter& type) {
   Json list = Json::array();
   for (const DTensorSpec* spec : specs) {
-    list.push_back(spec == nullptr ? Json(nullptr) : Json(type_string(*spec)));
+    list.push_back(spec == nullptr ? Json(nullptr) : Json(type(*spec)));
   }
   return list;
 }
@@ -86,7 +87,7 @@ Json collective_json(const CollectiveRecord& record) {
           {"sent_bytes", record.sent_bytes}};
 }
 
-Json event_json(const TraceEvent& event) {
+Json event_json(const TraceEvent& event, const TypeWriter& type) {
   Json json = {
       {"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
   switch (event.kind) {
@@ -94,9 +95,9 @@ Json event_json(const TraceEvent& event) {
       json["op"] = event.schema.row->name();
       json["row"] = fmt::format("{} -> {}", placements_text(event.decision->inputs),
                                 placements_text(event.decision->outputs));
-      json["given"] = specs_json(event.schema.tensor_specs());
-      json["inputs"] = specs_json(event.decision->inputs);
-      json["outputs"] = specs_json(event.decision->outputs);
+      json["given"] = specs_json(event.schema.tensor_specs(), type);
+      json["inputs"] = specs_json(event.decision->inputs, type);
+      json["outputs"] = specs_json(event.decision->outputs, type);
       break;
     case TraceEvent::Kind::kLocal:
       json["local_op"] = event.local->row->name();
@@ -104,8 +105,8 @@ Json event_json(const TraceEvent& event) {
       json["outputs"] = types_json(event.local->outputs);
       break;
     case TraceEvent::Kind::kRedistribution:
-      json["redistribute"] = {{"source", type_string(*event.redistribution.source)},
-                              {"target", type_string(*event.redistribution.target)},
+      json["redistribute"] = {{"source", type(*event.redistribution.source)},
+                              {"target", type(*event.redistribution.target)},
                               {"argument", event.redistribution.argument}};
       if (event.redistribution.plan != nullptr) {
         json["redistribute"]["plan"] = event.redistribution.plan->text();
@@ -156,15 +157,21 @@ Json kept_json(const KeptValue& kept) {
           {"hash", fmt::format("{:016x}", kept.hash)}};
 }
 
+TypeWriter writer_of(const Run& run) {
+  return [&run](const DTensorSpec& spec) { return shown_type(run, spec); };
+}
+
 // A part of another mesh has the number of that mesh.
 Json meshes_json(const Run& run, const std::vector<const MeshLayout*>& meshes) {
+  constexpr std::int64_t kMostMembers = 4096;
   Json list = Json::array();
   for (const MeshLayout* layout : meshes) {
     Json json = {{"id", list.size()},
                  {"name", mesh_name(run, *layout)},
                  {"dims", json_of_dims(*layout)},
                  {"ranks", layout->size()}};
-    for (std::int64_t i = 0; i < layout->size() && !layout->is_iota(); ++i) {
+    const bool listed = !layout->is_iota() && layout->size() <= kMostMembers;
+    for (std::int64_t i = 0; i < layout->size() && listed; ++i) {
       json["members"].push_back(layout->rank_at_index(i));
     }
     const auto parent = std::ranges::find_if(meshes, [&](const MeshLayout* other) {
@@ -423,23 +430,27 @@ Json facts_of_run(const ScenarioResult& result) {
     json["error"] = {{"kind", to_string(run.error->kind())}, {"text", run.error->text()}};
   }
   if (run.verdict) json["verdict"] = to_string(run.verdict->kind);
+  if (!run.lost.empty()) json["lost"] = run.lost;
   return json;
 }
 
 std::string run_json(const ScenarioResult& result) {
   Json json = facts_of_run(result);
   json["events"] = Json::array();
-  for (const TraceEvent& event : result.run.events) json["events"].push_back(event_json(event));
+  const TypeWriter type = writer_of(result.run);
+  for (const TraceEvent& event : result.run.events) {
+    json["events"].push_back(event_json(event, type));
+  }
   return json.dump();
 }
 
 namespace {
 
-Json decision_of(const OpSchema& schema, const DecisionRecord& record) {
+Json decision_of(const OpSchema& schema, const DecisionRecord& record, const TypeWriter& type) {
   Json json = {{"op", schema.row->name()},
-               {"given", specs_json(schema.tensor_specs())},
-               {"inputs", specs_json(record.sharding.inputs)},
-               {"outputs", specs_json(record.sharding.outputs)},
+               {"given", specs_json(schema.tensor_specs(), type)},
+               {"inputs", specs_json(record.sharding.inputs, type)},
+               {"outputs", specs_json(record.sharding.outputs, type)},
                {"choice", record.choice}};
   json["candidates"] = Json::array();
   for (std::size_t i = 0; i < record.strategies.size(); ++i) {
@@ -460,17 +471,18 @@ Json decision_of(const OpSchema& schema, const DecisionRecord& record) {
 }  // namespace
 
 std::string decision_json(const OpSchema& schema, const DecisionRecord& record) {
-  return decision_of(schema, record).dump();
+  return decision_of(schema, record, bare_type).dump();
 }
 
 std::string calls_json(const ScenarioResult& result, const std::string& name) {
   Json json = {{"op", name}, {"outputs", Json::array()}, {"calls", Json::array()}};
+  const TypeWriter type = writer_of(result.run);
   for (const ValueReport& value : result.judgement.values) json["outputs"].push_back(value.type);
   for (const TraceEvent& event : result.run.events) {
     const bool decided = event.kind == TraceEvent::Kind::kOp && is_decided(*event.schema.row);
     json["calls"].push_back(
-        decided ? decision_of(event.schema, result.run.propagator->explain(event.schema))
-                : event_json(event));
+        decided ? decision_of(event.schema, result.run.propagator->explain(event.schema), type)
+                : event_json(event, type));
     json["calls"].back()["depth"] = event.depth;
   }
   return json.dump();

@@ -5,13 +5,13 @@
 #include <map>
 
 #include "base/bytes_text.h"
-#include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
 #include "sim/report/outcome_text.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/why_names.h"
+#include "sim/run/mesh_names.h"
 
 namespace shardlab {
 
@@ -120,12 +120,13 @@ std::string RunListing::value_line(const ValueReport& value) const {
 void RunListing::show(std::size_t index) {
   const TraceEvent& event = run_.events[index];
   const std::string indent(margin_ + 2 * static_cast<std::size_t>(event.depth), ' ');
+  const auto writer = [&](const DTensorSpec& spec) { return shown_type(run_, spec); };
   switch (event.kind) {
     case TraceEvent::Kind::kOp:
-      line("{}{}", indent, op_text(event.schema, *event.decision));
+      line("{}{}", indent, op_text(event.schema, *event.decision, writer));
       if (asked_[index] && is_decided(*event.schema.row)) {
         const DecisionRecord record = run_.propagator->explain(event.schema);
-        out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
+        out_ += ink(why_text(event.schema, record, indent + "    ", writer), Ink::kDim);
       }
       break;
     case TraceEvent::Kind::kLocal:
@@ -147,9 +148,10 @@ void RunListing::show(std::size_t index) {
 
 void RunListing::redistribution(const TraceEvent& event, const std::string& indent) {
   const RedistributionRecord& record = event.redistribution;
-  const bool moves = record.plan != nullptr && communicates(*record.plan);
+  // A move between meshes has no plan; its messages follow.
+  const bool moves = record.plan != nullptr ? communicates(*record.plan) : record.argument < 0;
   std::string text =
-      fmt::format("{} -> {}", type_string(*record.source), type_string(*record.target));
+      fmt::format("{} -> {}", shown_type(run_, *record.source), shown_type(run_, *record.target));
   if (record.argument >= 0) text = fmt::format("input {}: {}", record.argument, text);
   line("{}{}", indent,
        ink(fmt::format("{:<18} {}{}", "redistribute", text, moves ? "" : "  (local)"),

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
-
 namespace shardlab {
 
 void visit_specs(const ScenarioResult& result,
@@ -32,15 +30,6 @@ std::vector<const MeshLayout*> meshes_of(const ScenarioResult& result) {
     if (std::ranges::find(meshes, spec.layout()) == meshes.end()) meshes.push_back(spec.layout());
   });
   return meshes;
-}
-
-std::string mesh_name(const Run& run, const MeshLayout& layout) {
-  if (&layout == run.layout) return "mesh";
-  const bool part = std::ranges::all_of(layout.names(), [&](const std::string& name) {
-    return run.layout->find_dim(name).has_value();
-  });
-  if (!part || layout.root() != run.layout->root()) return layout.text();
-  return fmt::format("mesh[\"{}\"]", text_of_list(layout.names(), "\", \""));
 }
 
 }  // namespace shardlab

@@ -16,7 +16,4 @@ void visit_specs(const ScenarioResult& result,
 /// The scenario's mesh, and those of the program with tensors, in order.
 std::vector<const MeshLayout*> meshes_of(const ScenarioResult& result);
 
-/// `mesh`, `mesh["dp"]`, or its dims.
-std::string mesh_name(const Run& run, const MeshLayout& layout);
-
 }  // namespace shardlab

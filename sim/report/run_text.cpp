@@ -269,10 +269,16 @@ class RunText {
     double largest = 0;
     for (const CollectiveCounts& rank : run_.counts) largest = std::max(largest, rank.bytes());
     if (largest > cost.sent_bytes) line("  the rank that sends most sends {}", bytes_text(largest));
-    if (run_.implicit_count > 0) {
-      line("  {}", ink(counted(run_.implicit_count, "implicit redistribution") +
-                           (run_.implicit_count == 1 ? " communicates" : " communicate"),
+    const std::int64_t numbers = foreign_numbers(run_);
+    const std::int64_t sends = run_.implicit_count - numbers;
+    if (sends > 0) {
+      line("  {}", ink(counted(sends, "implicit redistribution") +
+                           (sends == 1 ? " communicates" : " communicate"),
                        Ink::kWarn));
+    }
+    if (numbers > 0) {
+      line("  {}",
+           ink(counted(numbers, "implicit use") + " of numbers on other meshes", Ink::kWarn));
     }
   }
 

@@ -103,6 +103,12 @@ static DTensor made_input(const ProgramRun& run, const ScenarioInput& input) {
              : make_input(*run.scenario, input, run.layout, run.precision);
 }
 
+// A program that may ask for the types that it has said.
+static bool says_types(const Scenario& scenario) {
+  return scenario.program != nullptr &&
+         scenario.program->source->text().find("spmd") != std::string::npos;
+}
+
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   Recording& recording = run.recordings[runs.index];
   rank.memory = &run.accounts[runs.index];
@@ -145,8 +151,9 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     listening = &run.listener->listen(rank.rank, listening);
   }
   std::optional<TypedProgram> typed;
-  const bool checks = run.types && run.tensors == Tensors::kOnMesh;  // one device has no types
-  if (checks) calls = &typed.emplace(*calls, *run.types, run.layout);
+  // One device has no types, but those that the program asks for.
+  const auto mode = run.tensors == Tensors::kOnMesh ? run.types : std::nullopt;
+  if (mode || says_types(*run.scenario)) calls = &typed.emplace(*calls, mode, run.layout);
   Marks marks(listening, run.layout);
   {
     const ProgramScope scope(*calls);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "autograd/grad_node.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
@@ -35,6 +37,12 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
   if (const SizeObject* size = size_of(value))
     notes_.numbers[name] = static_cast<double>(size->now());
   named_.insert(name);
+  if (const auto* mesh = value.get<MeshValue>()) {
+    const std::string own = name.substr(name.rfind('.') + 1);
+    const auto known =
+        std::ranges::find(mesh_names, mesh->reported, [](const auto& one) { return one.first; });
+    if (known == mesh_names.end()) mesh_names.emplace_back(mesh->reported, own);
+  }
   std::int64_t visited = 0;
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);

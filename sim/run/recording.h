@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "sim/language/run/interpreter.h"
@@ -114,6 +115,8 @@ class Recording : public ValueSink {
     live_microbatches = live;
     schedule = rows;
   }
+  /// The first name that the program gave each mesh, in this order.
+  std::vector<std::pair<const MeshLayout*, std::string>> mesh_names;
   std::vector<std::int64_t> live_microbatches;  ///< by rank; of the last schedule that was read
   ScheduleRows schedule;                        ///< its computations
   void other_shape() override { other_shape_ = true; }

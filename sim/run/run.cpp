@@ -102,6 +102,7 @@ void keep(Run& run, ProgramRun& program) {
   run.warnings = program.traces[reporter].warnings();
   run.live_microbatches = program.recordings[reporter].live_microbatches;
   run.schedule = program.recordings[reporter].schedule;
+  run.mesh_names = program.recordings[reporter].mesh_names;
   if (program.device) run.ran_on_host = ran_on_host(*program.device);
   for (const Trace& trace : program.traces) {
     run.counts.push_back(trace.counts());
@@ -184,6 +185,7 @@ void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program) {
   if (process::ControlChannel* channel = channel_of(run.options.backend)) {
     run.reporting_rank = gather_processes(program, *channel);
     run.reported_elsewhere = channel->rank() != run.reporting_rank;
+    if (program.verdict) run.lost = lost_ranks(*channel, *program.verdict);
     if (run.reported_elsewhere) {
       run.error = program.error;
       run.verdict = program.verdict;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/verdict.h"
@@ -36,6 +37,8 @@ struct Run {
   const OpRegistry* registry = nullptr;       ///< own_ops, or the caller's
   std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
   std::vector<InputReport> inputs;
+  /// Meshes of the program and their names, in the order in which it gave them.
+  std::vector<std::pair<const MeshLayout*, std::string>> mesh_names;
   std::int64_t reporting_rank = 0;  ///< the rank of these events: the mesh's first, or as asked
   /// The events of the reporting rank, in order; they point into `arena` and `propagator`.
   std::vector<TraceEvent> events;
@@ -52,7 +55,8 @@ struct Run {
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
   /// The reason why the ranks could not continue: with it `error` is the same on every rank.
   std::optional<Verdict> verdict;
-  std::uint64_t steps = 0;  ///< ranks that the scheduler `seeded` has drawn
+  std::vector<std::int64_t> lost;  ///< culprits whose processes are gone or silent
+  std::uint64_t steps = 0;         ///< ranks that the scheduler `seeded` has drawn
   MemoryReport memory;
   std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, if it was asked for
   std::optional<SharingStats> kernels;       ///< on the ranks, if they may be shared

@@ -46,7 +46,7 @@ void take(const Checkpoint& checkpoint, const StoredTensor& tensor, ScenarioInpu
 
 }  // namespace
 
-std::string path_beside(const std::string& scenario, const std::string& file) {
+std::string path_in_folder_of(const std::string& scenario, const std::string& file) {
   const std::size_t slash = scenario.rfind('/');
   const bool as_it_is = file.starts_with('/') || slash == std::string::npos;
   return as_it_is ? file : scenario.substr(0, slash + 1) + file;

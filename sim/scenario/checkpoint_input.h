@@ -13,7 +13,7 @@ namespace shardlab {
 class Checkpoint;
 
 /// A path as a scenario gives it: relative to the folder of the scenario.
-std::string path_beside(const std::string& scenario, const std::string& file);
+std::string path_in_folder_of(const std::string& scenario, const std::string& file);
 
 /// Checkpoints that were opened for the inputs of one scenario, each once. Used by one thread.
 class CheckpointInputs {

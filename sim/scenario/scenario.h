@@ -32,6 +32,7 @@ struct TypeText {
   std::optional<DType> dtype;  ///< none: placements alone, "[8@dp, 64]"
   std::vector<std::int64_t> sizes;
   std::vector<std::string> written;  ///< the same as in the file: "8", "4*hidden"
+  std::string mesh;  ///< "sparse" of "f32[8@ep] on sparse"; empty where none is named
 };
 
 /// One entry of [mesh].

@@ -78,7 +78,7 @@ std::string text_of_file(const std::string& path, const std::string& fix) {
 // Several scenarios may have the same program.
 SourcePtr read_program_file(const TomlSection& section, const TomlEntry& entry) {
   const std::string path =
-      path_beside(section.file->file(), read_text(section.file, entry)->text());
+      path_in_folder_of(section.file->file(), read_text(section.file, entry)->text());
   try {
     return std::make_shared<const SourceText>(
         path, text_of_file(path, "give the path of a program, from the folder of the scenario"));

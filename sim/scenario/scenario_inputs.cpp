@@ -58,6 +58,11 @@ class InputReader {
  private:
   void read_type(const SourcePtr& text) {
     input_.type = resolve_type(text, environment_);
+    if (!input_.type.mesh.empty()) {
+      refuse(*text, {0, static_cast<std::uint32_t>(text->text().size())},
+             "an input is on the scenario's mesh",
+             "leave the mesh out, and move it in the program");
+    }
     if (!input_.type.dtype) {
       refuse(*text, {0, 0}, "the type of an input needs a dtype", "write f32[...]");
     }
@@ -84,7 +89,7 @@ class InputReader {
       input_.recipe.init = "values";
       input_.file = read_text(file_, *file)->text();
       const TomlEntry* tensor = section.find("tensor");
-      const std::string path = path_beside(file_->file(), input_.file);
+      const std::string path = path_in_folder_of(file_->file(), input_.file);
       const std::string name = tensor == nullptr ? "" : read_text(file_, *tensor)->text();
       if (tensor == nullptr || (!path.ends_with(".pt2") && Checkpoint::is_one(path))) {
         checkpoints_.read(path, name, input_);

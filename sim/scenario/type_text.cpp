@@ -35,7 +35,9 @@ class Resolver {
     const std::size_t close = matching_bracket(open);
     keep(0, open + 1);
     read_sizes(open + 1, close);
-    keep(close, text_.size());
+    const std::size_t on = std::min(text_.find(kOn, close), text_.size());
+    keep(close, on);
+    if (on < text_.size()) out_.mesh = text_.substr(on + kOn.size());
     out_.text =
         std::make_shared<const SourceText>(source_, std::move(canonical_), std::move(runs_));
     return std::move(out_);
@@ -120,6 +122,7 @@ class Resolver {
     keep(cut, end);
   }
 
+  static constexpr std::string_view kOn = " on ";
   const SourcePtr& source_;
   std::string_view text_;
   const Environment& environment_;

@@ -31,7 +31,7 @@ void exchange_pool(const StackPool* from, const StackPool* to) {
   }
 }
 
-void tell_overflow(const StackPool& stacks) {
+void report_overflow(const StackPool& stacks) {
   std::array<char, 1024> text;
   const RankContext* rank = current_rank_or_null();
   char* end = fmt::format_to_n(text.begin(), text.size(), "error: rank {} has used up its stack",
@@ -56,7 +56,7 @@ void on_fault(int, siginfo_t* info, void*) {
   for (const std::atomic<const StackPool*>& slot : watched_pools) {
     const StackPool* stacks = slot.load();
     if (stacks == nullptr || !stacks->in_guard(info->si_addr)) continue;
-    tell_overflow(*stacks);
+    report_overflow(*stacks);
     break;
   }
   sigaction(kGuardSignal, &action_before, nullptr);

@@ -341,7 +341,7 @@ bool is_written(const CollectInto& what, const ProcessGroup& group) {
 void finish(const CollectInto& what, const DTensor& result) {
   if (!result.defined() || what.outputs.empty()) return;
   const DTensor& from = what.inputs.empty() ? what.outputs[0] : what.inputs[0];
-  tell_placed(PlacedRecord::Kind::kCollected, from, result);
+  report_placed(PlacedRecord::Kind::kCollected, from, result);
   deal_out(result, what.outputs);
   for (const DTensor& out : what.outputs) warn_in_backward(what, out);
 }

@@ -64,7 +64,7 @@ DTensor distribute(const DTensor& value, const DTensorSpec* spec) {
                            local_meta(*spec, *mesh.coordinate()));
   DTensor result(piece, spec);
   if (spec->has_partial()) result = deal_partials(result, spec);
-  tell_placed(PlacedRecord::Kind::kDistribute, value, result);
+  report_placed(PlacedRecord::Kind::kDistribute, value, result);
   return result;
 }
 

@@ -87,7 +87,7 @@ bool carries_gradients(Kind kind, ReduceOp op) {
 
 DTensor exchanged(const Exchange& exchange, const DTensor& x) {
   DTensor result(performed(exchange, x));
-  tell_placed(PlacedRecord::Kind::kCollected, x, result);
+  report_placed(PlacedRecord::Kind::kCollected, x, result);
   if (!records(x)) return result;
   const auto node = make_ref<ExchangeNode>(exchange);
   node->connect(x);

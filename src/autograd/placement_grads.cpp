@@ -74,7 +74,7 @@ class ToLocalNode : public GradNode {
     check_piece(grads[0].local());
     if (records(graph)) return {on_tape::from_local(grads[0], spec_)};
     DTensor gradient(grads[0].local(), spec_);
-    tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
+    report_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
   }
 
@@ -106,7 +106,7 @@ class FromLocalNode : public GradNode {
     const DTensor moved = moved_back(grads[0], target, {}, graph);
     if (records(graph)) return {on_tape::to_local(moved, moved.spec())};
     DTensor gradient(moved.local());
-    tell_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
+    report_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
     return {gradient};
   }
 
@@ -179,7 +179,7 @@ DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
   DTensor result(
       mesh.participates() ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
       spec);
-  tell_placed(PlacedRecord::Kind::kFromLocal, local, result);
+  report_placed(PlacedRecord::Kind::kFromLocal, local, result);
   if (records(local)) record(local, result, new FromLocalNode(spec));
   return result;
 }
@@ -187,7 +187,7 @@ DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
 DTensor to_local(const DTensor& x, const DTensorSpec* gradient) {
   bring_up_to_date(x);
   DTensor result(x.local());
-  tell_placed(PlacedRecord::Kind::kToLocal, x, result);
+  report_placed(PlacedRecord::Kind::kToLocal, x, result);
   note_local(x, result);
   if (records(x)) record(x, result, new ToLocalNode(gradient));
   return result;

@@ -40,7 +40,7 @@ class Communicator {
   /// Gives the group ranks that do the same as this one from here on, with partners counted from
   /// themselves: those with the same `answer`, a pure function. Before a batch; called only where
   /// one rank represents many.
-  virtual void tell_apart(const std::function<std::uint64_t(std::int64_t group_rank)>& answer);
+  virtual void compare_answers(const std::function<std::uint64_t(std::int64_t group_rank)>& answer);
   /// A new group of the ranks that pass an equal colour, ordered by key, then rank. Collective over
   /// this group. A negative colour gives null.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,

@@ -24,6 +24,21 @@ inline std::uint32_t open_batch(const RankContext& rank) {
   return (rank.mode & kModeBatch) == 0 ? 0 : rank.mode & (kModeBatch | kModeOddBatch);
 }
 
+/// While one lives, messages of the running rank are posted as one batch: none waits for another.
+class BatchScope {
+ public:
+  BatchScope() : rank_(current_rank()) {
+    rank_.mode ^= kModeOddBatch;
+    rank_.mode |= kModeBatch;
+  }
+  ~BatchScope() { rank_.mode &= ~kModeBatch; }
+  BatchScope(const BatchScope&) = delete;
+  BatchScope& operator=(const BatchScope&) = delete;
+
+ private:
+  RankContext& rank_;
+};
+
 class FillingScope {
  public:
   FillingScope() : rank_(current_rank()), before_(rank_.mode) { rank_.mode |= kModeFilling; }

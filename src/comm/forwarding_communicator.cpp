@@ -3,8 +3,9 @@
 
 namespace shardlab {
 
-void ForwardingCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) {
-  real_->tell_apart(answer);
+void ForwardingCommunicator::compare_answers(
+    const std::function<std::uint64_t(std::int64_t)>& answer) {
+  real_->compare_answers(answer);
 }
 
 std::unique_ptr<Communicator> ForwardingCommunicator::split(std::int64_t color, std::int64_t key,

@@ -33,7 +33,7 @@ class ForwardingCommunicator : public Communicator {
   const std::string& name() const override { return real_->name(); }
 
   Tensor perform(Call& call) override { return real_->perform(call); }
-  void tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) override;
+  void compare_answers(const std::function<std::uint64_t(std::int64_t)>& answer) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   std::unique_ptr<Communicator> along(const MeshLayout& layout,

@@ -123,8 +123,8 @@ inline Observer* observer_to_tell() {
 }
 
 /// Calls the running rank's observer, if there is one.
-inline void tell_placed(PlacedRecord::Kind kind, const DTensor& from, const DTensor& to,
-                        int argument = -1) {
+inline void report_placed(PlacedRecord::Kind kind, const DTensor& from, const DTensor& to,
+                          int argument = -1) {
   Observer* const observer = observer_to_tell();
   if (observer == nullptr) return;
   observer->placed({.kind = kind, .from = from, .to = to, .argument = argument});

@@ -145,6 +145,14 @@ Error to_error(const Verdict& verdict) {
                     .with("verdict", std::string(to_string(verdict.kind)))
                     .with("ranks", text(verdict));
   if (verdict.kind == VerdictKind::kTimeout) error.with("fix", kWaitedTooLong);
+  const bool makes = std::ranges::any_of(verdict.ranks, [](const RankReport& rank) {
+    return rank.state == RankReport::State::kWaits && rank.what.starts_with("split(");
+  });
+  if (verdict.kind == VerdictKind::kDeadlock && makes) {
+    error.with("fix",
+               "every rank of the world makes a mesh or a group: make it before the branch, and "
+               "slice it there");
+  }
   return error;
 }
 

@@ -195,10 +195,6 @@ std::string mesh_text(const GraphMesh& mesh) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 std::string size_text(const ProgramGraph& graph, const GraphNode& size) {
   const auto* of = std::get_if<ValueRef>(&size.args[0].value);
   const auto* dim = std::get_if<Scalar>(&size.args[1].value);

@@ -167,32 +167,32 @@ void add_elementwise(std::vector<KernelCase>& cases) {
                          launch.args.emplace_back(numbers(shape, dtype));
                        }
                        launch.args.insert(launch.args.end(), row.rest.begin(), row.rest.end());
-                       return beside_memory(std::move(launch));
+                       return against_memory(std::move(launch));
                      }});
   };
   for (const Elementwise& row : elementwise_rows()) add(row, Floor::kMemory);
   for (const Elementwise& row : function_rows()) add(row, Floor::kLoop);
   cases.push_back({"add_row_f32", Floor::kMemory, [] {
-                     return beside_memory(
+                     return against_memory(
                          {kAdd,
                           {numbers(large_matrix()), numbers({kColumns}), Scalar(1)},
                           {output(large_matrix())}});
                    }});
   cases.push_back({"add_column_f32", Floor::kMemory, [] {
-                     return beside_memory(
+                     return against_memory(
                          {kAdd,
                           {numbers(large_matrix()), numbers({large_rows(), 1}), Scalar(1)},
                           {output(large_matrix())}});
                    }});
   cases.push_back({"add_turned_f32", Floor::kMemory, [] {
-                     return beside_memory(
+                     return against_memory(
                          {kAdd,
                           {numbers({8192, 4096}), turned(numbers({4096, 8192})), Scalar(1)},
                           {output({8192, 4096})}});
                    }});
   cases.push_back(
       {"contiguous_turned_f32", Floor::kLoop, [] {
-         return beside_memory({kConvert, {turned(numbers({4096, 8192}))}, {output({8192, 4096})}});
+         return against_memory({kConvert, {turned(numbers({4096, 8192}))}, {output({8192, 4096})}});
        }});
 }
 
@@ -253,7 +253,7 @@ void add_reductions(std::vector<KernelCase>& cases) {
                          launch.args.emplace_back(Scalar(row.dim));
                        if (row.dim >= 0 && row.kernel != kArgmax)
                          launch.args.emplace_back(Dims{row.dim});
-                       return beside_memory(std::move(launch));
+                       return against_memory(std::move(launch));
                      }});
   }
 }
@@ -280,7 +280,7 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   const auto softmax = [=](KernelId kernel, DType dtype, std::int64_t dim) {
     return [=] {
       const Dims whole = large_matrix(dtype);
-      return beside_memory(
+      return against_memory(
           {kernel, {numbers(whole, dtype), Scalar(dim), Scalar(false)}, {output(whole, dtype)}});
     };
   };
@@ -290,7 +290,7 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   add("log_softmax_f32", softmax(kLogSoftmax, f32, 1));
   const auto backward = [=](KernelId kernel) {
     return [=] {
-      return beside_memory({kernel, {numbers(shape), numbers(shape), Scalar(1)}, {output(shape)}});
+      return against_memory({kernel, {numbers(shape), numbers(shape), Scalar(1)}, {output(shape)}});
     };
   };
   add("softmax_backward_f32", backward(kSoftmaxBackward));
@@ -298,16 +298,16 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   const auto layer_norm = [=](DType dtype) {
     return [=] {
       const Dims whole = large_matrix(dtype), each{whole[0], 1};
-      return beside_memory({kNativeLayerNorm,
-                            {numbers(whole, dtype), Dims{kColumns}, numbers({kColumns}, dtype),
-                             numbers({kColumns}, dtype), Scalar(1e-5)},
-                            {output(whole, dtype), output(each, dtype), output(each, dtype)}});
+      return against_memory({kNativeLayerNorm,
+                             {numbers(whole, dtype), Dims{kColumns}, numbers({kColumns}, dtype),
+                              numbers({kColumns}, dtype), Scalar(1e-5)},
+                             {output(whole, dtype), output(each, dtype), output(each, dtype)}});
     };
   };
   add("layer_norm_f32", layer_norm(f32));
   add("layer_norm_bf16", layer_norm(bf16), Floor::kHalfRows);
   add("layer_norm_backward_f32", [=] {
-    return beside_memory(
+    return against_memory(
         {kNativeLayerNormBackward,
          {numbers(shape), numbers(shape), Dims{kColumns}, numbers({large_rows(), 1}),
           numbers({large_rows(), 1}), numbers({kColumns}), numbers({kColumns})},
@@ -413,7 +413,7 @@ void add_orders(std::vector<KernelCase>& cases) {
                    }});
   const auto cumsum = [=](std::int64_t dim) {
     return [=] {
-      return beside_memory(
+      return against_memory(
           {kCumsum, {numbers(large_matrix()), Scalar(dim)}, {output(large_matrix())}});
     };
   };

@@ -59,7 +59,7 @@ Tensor output(const Dims& shape, DType dtype) {
   return made;
 }
 
-KernelPair beside_memory(Launch launch) {
+KernelPair against_memory(Launch launch) {
   TimedWork floor = memory_floor(tensors_of(launch.args), launch.outputs[0]);
   return {std::move(launch), std::move(floor)};
 }

@@ -36,6 +36,6 @@ struct Launch {
 };
 
 /// Compared with reading its tensors and writing its first output.
-KernelPair beside_memory(Launch launch);
+KernelPair against_memory(Launch launch);
 
 }  // namespace shardlab

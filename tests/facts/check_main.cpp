@@ -89,7 +89,7 @@ int check(CheckArguments arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tell_on_interrupt();
+  report_on_interrupt();
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("compare recorded facts with our answers");
   CheckArguments arguments;

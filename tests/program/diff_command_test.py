@@ -165,7 +165,7 @@ class OnePlanted(DiffCommand):
                 self.assertEqual(sections, [])
                 self.assertEqual(slot["set"], [f"{key}: {self.base[key]} and {value}"])
 
-    def test_a_failed_run_beside_a_right_one(self):
+    def test_a_failed_run_and_a_right_one(self):
         def fails(run):
             run["error"] = {"kind": "Value", "text": "no such row\n  at line 3"}
             run["ok"] = False

@@ -241,6 +241,25 @@ code = "y = x * 2.0"
         self.assertEqual(self.cut(run, "f32[9@(a,b)]"),
                          ([0, 1], None, None, [[[0, 3]], [[3, 2]], [[5, 2]], [[7, 2]]]))
 
+    def test_pieces_on_two_meshes_with_one_text_are_two(self):
+        """On ranks 0, 1 and on ranks 3, 2: each has its ranks, and values find their own."""
+        (run,) = self.runs('''
+[mesh]
+w = 4
+[program]
+code = """
+first = DeviceMesh("cpu", [0, 1], mesh_dim_names=("tp",))
+second = DeviceMesh("cpu", [3, 2], mesh_dim_names=("tp",), preserve_rank_order=True)
+a = distribute_tensor(torch.ones([4, 3]), first, [S(0)])
+b = a.redistribute(second, [S(0)])
+"""
+''')
+        types = {name: type.get("ranks") for name, type in run["types"].items()}
+        self.assertEqual(types["f32[4@tp, 3] on first"], None)  # ranks 0 and 1
+        self.assertEqual(types["f32[4@tp, 3] on second"], [3, 2])
+        named = {value["name"]: value["type"] for value in run["values"]}
+        self.assertEqual(named, {"a": "f32[4@tp, 3] on first", "b": "f32[4@tp, 3] on second"})
+
     def test_the_page_of_405b_is_small(self):
         self.fine("run", "--html", "out.html", "llama3/405b")
         self.assertLess((self.folder / "out.html").stat().st_size, 1_000_000)

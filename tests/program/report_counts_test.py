@@ -196,7 +196,7 @@ class Memory(Counted):
                 self.assertEqual(run["memory"]["most"]["inputs"], piece)
                 self.assertEqual(run["memory"]["peak"]["bytes"], piece)
 
-    def test_a_gathered_tensor_is_held_beside_its_piece(self):
+    def test_a_gathered_tensor_is_held_with_its_piece(self):
         run = self.run_json(scenario("b = a.redistribute(x=R)",
                                      inputs=[("a", typed("f32[8@x, 6]"))]))
         memory = run["memory"]

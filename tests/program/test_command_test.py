@@ -120,8 +120,11 @@ class TestCommand(Program):
         self.plant(**{"megatron_mlp": FINE})
         self.assertIn("megatron_mlp.toml  2 ranks", self.fine("run", "--summary", "megatron_mlp"))
         (self.folder / "megatron_mlp.toml").unlink()
-        models = len(list(pathlib.Path(SCENARIOS, "models").glob("*.toml")))
-        self.assertIn(f"\n{models} passed, 0 failed\n", self.fine("test", "models"))
+        folder = pathlib.Path(SCENARIOS, "models")
+        output = self.fine("test", "models")
+        for path in folder.glob("*.toml"):
+            self.assertIn(f"ok     {path}", output)
+        self.assertEqual(output, self.fine("test", str(folder)))
         code, _, errors = self.shardlab("run", "models/no_such")
         self.assertEqual(code, 2)
         self.assertIn("models/no_such: no such file, and no scenario of that name is shipped",

@@ -49,8 +49,8 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
   if (!run.shapes_only()) seen.peaks = run.memory.peaks;
   for (const std::size_t index : run.class_of) seen.peaks.push_back(run.memory.peaks[index]);
   for (const ExpectationReport& report : result.judgement.expectations) {
-    // Proven of the steps of ranks that run, which ranks of shapes have none of.
-    if (report.what == "transports") {
+    // Shapes have neither steps of ranks that run nor values; a warning says so.
+    if (report.what == "transports" || report.what == "not_verified") {
       CHECK_FALSE(run.shapes_only());
       continue;
     }
@@ -121,8 +121,9 @@ TEST_CASE(
   CHECK(compared.ranks > 80);
   CHECK(compared.collectives > 40);
   // ops/integers, a loss that refuses negative variances, groups of smoke/torch_distributed, and
-  // two mixtures of experts, which count their tokens; three programs that make a second mesh.
-  CHECK(compared.refused == 8);
+  // two mixtures of experts, which count their tokens; three programs that make a second mesh, and
+  // two points of training_views, which reads arrays of ranks.
+  CHECK(compared.refused == 10);
   CHECK(compared.by_order == 2);  // hangs/any_sender, hangs/any_sender_and_buffers
 }
 

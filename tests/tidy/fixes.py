@@ -25,7 +25,7 @@ import functions  # noqa: E402
 from source import Problem, Repository  # noqa: E402
 
 # The least share of errors with a fix; it only rises.
-LEAST_SHARE = 0.89
+LEAST_SHARE = 0.92
 FOLDERS = ("src", "sim", "backends")
 SKIPPED = ("src/base/error.h", "src/base/fix.h", "backends/nccl/double/")
 

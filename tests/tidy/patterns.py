@@ -20,7 +20,6 @@ CLOCK_ALLOWED = {
     "backends/process/control_channel.cpp": "waits for other processes up to a stated time",
     "backends/process/control_channel.h": "the same",
     "backends/process/places.cpp": "says when a rank failed, for torchrun",
-    "backends/process/presence.cpp": "stays for those that would speak next",
     "backends/nccl/turns.cpp": "tells the others that a rank waits",
     "sim/edit/stopwatch.h": "what a test took, for CI systems",
     "sim/cli/watch.cpp": "waits until a file changes",

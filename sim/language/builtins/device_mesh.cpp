@@ -48,7 +48,9 @@ Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
   const bool same =
       (alone || (shape == own.shape() && own.is_iota())) && (names.empty() || names == own.names());
   if (same) return in.meshes()[0];
-  return made_mesh(in, arena_of(in).layout({.shape = shape, .names = names, .ranks = {}}));
+  const MeshLayout* layout = arena_of(in).layout({.shape = shape, .names = names, .ranks = {}});
+  warn_of_fake(*layout, given["backend_override"]);
+  return made_mesh(in, layout);
 }
 
 // Nested lists as shape and ranks.
@@ -110,6 +112,7 @@ Value run_make_mesh(Interpreter& in, const Value*, CallValues call) {
       std::move(call));
   const MeshLayout* layout = arena_of(in).layout(ranks_given(in, given));
   if (!given.flag_or("preserve_rank_order", false)) warn_of_sorted_groups(*layout);
+  warn_of_fake(*layout, given["backend_override"]);
   return made_mesh(in, layout);
 }
 

@@ -113,7 +113,23 @@ void fill_alone(const CollectInto& what, std::int64_t place) {
   }
 }
 
+// Each rank's values go over those of the one before.
+void warn_of_one_tensor(const std::vector<DTensor>& outputs) {
+  Observer* const observer = observer_to_tell();
+  for (std::size_t i = 1; observer != nullptr && i < outputs.size(); ++i) {
+    const Tensor &one = outputs[i - 1].local(), &other = outputs[i].local();
+    if (one.numel() == 0 || one.storage() != other.storage() || one.offset() != other.offset()) {
+      continue;
+    }
+    return observer->warning(fmt::format(
+        "{}: entries {} and {} of the list that is filled are one tensor, which keeps the last "
+        "rank's values: make one for each rank, [torch.empty_like(t) for _ in range(n)]",
+        place_text(current_rank().position), i - 1, i));
+  }
+}
+
 Value performed(const DistCall& call, const CollectInto& what) {
+  warn_of_one_tensor(what.outputs);
   const bool async = call.given().flag_or("async_op", false);
   CollectiveWorkRef work;
   if (call.interpreter().plain()) {

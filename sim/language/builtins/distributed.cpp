@@ -308,7 +308,7 @@ Value run_grad(Interpreter& in, const Value*, CallValues call) {
   for (std::size_t i = 0; i < inputs.size(); ++i) check_differentiated(inputs[i], i);
   const bool unused = given.flag_or("allow_unused", false);
   const DTensor loss = given.tensor("loss");
-  in.tell_backward(loss, seed);
+  in.report_backward(loss, seed);
   Values out;
   for (const DTensor& gradient : gradients(loss, inputs, seed, graph_of(given))) {
     if (!gradient.defined() && !unused) refuse_unused(out.size());

@@ -117,7 +117,9 @@ Value run_default_group(Interpreter&, const Value*, CallValues call) {
 
 Value run_flatten(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("_flatten", {"mesh_dim_name=", "backend_override="}, std::move(call));
-  return flattened(in, mesh_of(self), given.text_or("mesh_dim_name", ""));
+  MeshValue flat = flattened(in, mesh_of(self), given.text_or("mesh_dim_name", ""));
+  warn_of_fake(*flat.reported, given["backend_override"]);
+  return flat;
 }
 
 Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
@@ -131,7 +133,9 @@ Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
   const MeshLayout& layout = reported(self);
   const MeshView view = unflattened(view_of(layout), mesh_dim(layout, given["dim"]),
                                     given.sizes("mesh_sizes"), names);
-  return made_mesh(in, part_of(view, in.setup().rank), mesh_of(self).root);
+  const MeshLayout* made = part_of(view, in.setup().rank);
+  warn_of_fake(*made, given["backend_override"]);
+  return made_mesh(in, made, mesh_of(self).root);
 }
 
 Value run_root_mesh(Interpreter& in, const Value* self, CallValues call) {

@@ -52,7 +52,7 @@ DistCall message_call(Interpreter& in, const MessageNames& names, CallValues val
           std::move(values)};
 }
 
-void tell_of_order() {
+void warn_of_order() {
   Observer* const observer = observer_to_tell();
   if (observer == nullptr) return;
   observer->warning(fmt::format(
@@ -121,19 +121,6 @@ class MessageObject final : public Object {
 };
 
 // While one lives, messages that the rank posts are one batch.
-class BatchScope {
- public:
-  BatchScope() : rank_(current_rank()) {
-    rank_.mode ^= kModeOddBatch;
-    rank_.mode |= kModeBatch;
-  }
-  ~BatchScope() { rank_.mode &= ~kModeBatch; }
-  BatchScope(const BatchScope&) = delete;
-  BatchScope& operator=(const BatchScope&) = delete;
-
- private:
-  RankContext& rank_;
-};
 
 }  // namespace
 
@@ -164,7 +151,7 @@ Value run_recv(Interpreter& in, const Value*, CallValues values) {
   if (from == kAnyRank) {
     in.note_effect("a message from any rank");
     from = receive_from_any(what, call.group());
-    tell_of_order();
+    warn_of_order();
   } else {
     collect_into(what, call.group());
   }

@@ -12,7 +12,6 @@ namespace {
 
 // clang-format off
 constexpr AbsentNames kRows[] = {
-    {"_get_root_mesh", "mesh"},
     {"_typed_storage data_ptr storage untyped_storage",
      "x.is_contiguous()", "buffers have no address here"},
     {"_c10d_functional", "z = all_reduce(x, \"sum\", \"tp\")"},

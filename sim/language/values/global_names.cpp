@@ -18,11 +18,12 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 30> kModules = {"torch",
+constexpr std::array<std::string_view, 31> kModules = {"torch",
                                                        "functools",
                                                        "F",
                                                        "spmd_types",
                                                        "spmd_types.checker",
+                                                       "spmd_types.rules",
                                                        "torch.nn",
                                                        "aten",
                                                        "math",
@@ -69,6 +70,7 @@ constexpr TableRow kTables[] = {
     {"spmd_types", spmd_builtins},
     {"spmd_types", spmd_move_builtins},
     {"spmd_types.checker", spmd_builtins},
+    {"spmd_types.rules", spmd_rule_builtins},
     {"torch.cuda", cuda_builtins},
     {"torch.distributed.device_mesh.DeviceMesh", device_mesh_builtins},
     {"torch.distributed.tensor.DTensor", dtensor_builtins},

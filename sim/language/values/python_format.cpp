@@ -229,10 +229,6 @@ class Formatter {
   Spec spec_;
 };
 
-}  // namespace
-
-namespace {
-
 // The value of "0", of "name", or of "", which takes the next one.
 const Value& field_value(std::string_view name, const CallValues& call, std::size_t& next) {
   std::size_t place = name.empty() ? next++ : 0;

@@ -387,8 +387,8 @@ Arguments base_arguments(const OpRow& row, const Arguments& args) {
 namespace {
 
 /// The result of a factory is the same on every rank: for a distributed out= it is a replica.
-void place_beside(const Arguments& args, const Arguments& given, const OpRow& base,
-                  Results& results) {
+void place_like(const Arguments& args, const Arguments& given, const OpRow& base,
+                Results& results) {
   const bool reads = std::ranges::any_of(
       given, [](const Argument& argument) { return !tensors_in(argument).empty(); });
   if (reads || base.has(kRandom) || args.empty()) return;
@@ -420,7 +420,7 @@ Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
   }
   Results results = calls.call(base, given);
   if (row.out_variant()) {
-    place_beside(args, given, base, results);
+    place_like(args, given, base, results);
     return written_out(calls, row, args, results);
   }
   if (row.inplace()) return written_in_place(calls, row, args, results[0].tensor());

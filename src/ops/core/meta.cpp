@@ -224,7 +224,7 @@ bool needs_tensor(const SchemaType& type) {
 }
 
 // PyTorch decides pointwise calls with a number where the schema has a tensor: add.Tensor(x, 1.0).
-bool stands_for_tensor(const OpRow& row, const Argument& argument) {
+bool represents_tensor(const OpRow& row, const Argument& argument) {
   return argument.is_scalar() && std::holds_alternative<PointwiseRule>(row.rule);
 }
 
@@ -234,7 +234,7 @@ void check_metas(const OpRow& row, const Arguments& args, const MetaList& metas)
     const SchemaType& type = row.op.arguments[i].type;
     if (!type.is_tensor()) continue;
     const bool given =
-        (next < metas.size() && metas[next] != nullptr) || stands_for_tensor(row, args[i]);
+        (next < metas.size() && metas[next] != nullptr) || represents_tensor(row, args[i]);
     if (needs_tensor(type) && !given) refuse_no_tensor(row, args, i);
     next += !type.is_list ? 1 : (args[i].is_list() ? args[i].list().size() : 0);
   }

@@ -9,11 +9,13 @@
 // terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/core/rules.h"
 
+#include <string>
 #include <string_view>
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
+#include "ops/core/factor_rule.h"
 #include "ops/core/meta.h"
 #include "schema/op_row.h"
 
@@ -65,8 +67,11 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
     return size;
   };
   Dims shape;
-  for (const char letter : factors.result) shape.push_back(size_of(letter));
   const Dims& made = context.outputs[0].meta.shape;
+  for (const char letter : factors.result) {
+    const bool whole = letter == '_' && shape.size() < made.size();
+    shape.push_back(whole ? made[shape.size()] : size_of(letter));
+  }
   if (shape == made) return;
   fail(Fix{"write one letter per dim of the op's result, in its order"},
        "{}: the rule {} is for a result [{}], the op makes [{}]", context.schema.row->name(),
@@ -101,7 +106,7 @@ std::string ordered_factors(const Factors& factors) {
   std::string all;
   for (const std::string_view operand : factors.operands) {
     for (const char factor : operand) {
-      if (!has(all, factor)) all += factor;
+      if (factor != '_' && !has(all, factor)) all += factor;
     }
   }
   std::string groups[4];
@@ -269,7 +274,10 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 }
 
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context) {
-  const Factors factors = parse_factors(rule.text);
+  std::vector<std::size_t> ndims;
+  for (const DTensorSpec* tensor : context.tensors) ndims.push_back(tensor->ndim());
+  const std::string text = without_ellipsis(equation_of(rule.text), ndims);
+  const Factors factors = parse_factors(text);
   check_dims(rule, factors, context);
   const std::string ordered = ordered_factors(factors);
   std::vector<RuleRow> rows;
@@ -279,12 +287,12 @@ std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& cont
     rows.push_back(factor_row(factors, factor, program && has(rule.made_up, factor)));
   }
   const std::string_view partials = program ? "" : "sa";
-  for (const char partial : partials) {  // linear in each operand by itself
-    for (std::size_t i = 0; i < factors.operands.size(); ++i) {
+  for (const char partial : partials) {
+    for (const auto& group : linear_in(rule.text, factors.operands.size())) {
       RuleRow& row = rows.emplace_back();
       row.outputs.push_back(placement_of_letter(partial));
       row.inputs.assign(factors.operands.size(), placement_of_letter('r'));
-      row.inputs[i] = placement_of_letter(partial);
+      for (const std::size_t operand : group) row.inputs[operand] = placement_of_letter(partial);
     }
   }
   if (factors.added.empty()) return rows;

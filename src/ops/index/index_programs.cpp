@@ -139,8 +139,8 @@ Results number_isin(Calls& calls, const Arguments& args) {
 // where(condition, self, other) with numbers, which count for the dtype only where they are of a
 // higher category.
 
-DTensor number_beside(Calls& calls, const Arguments& args, const Argument& number,
-                      const Argument& other) {
+DTensor number_like(Calls& calls, const Arguments& args, const Argument& number,
+                    const Argument& other) {
   const Category category = number.scalar().category();
   DType dtype = default_dtype(category);
   if (other.is_tensor()) {
@@ -155,7 +155,7 @@ DTensor number_beside(Calls& calls, const Arguments& args, const Argument& numbe
 Results where_numbers(Calls& calls, const Arguments& args) {
   const auto operand = [&](std::size_t mine, std::size_t other) {
     return args[mine].is_tensor() ? args[mine]
-                                  : Argument(number_beside(calls, args, args[mine], args[other]));
+                                  : Argument(number_like(calls, args, args[mine], args[other]));
   };
   return calls("where.self", {args[0], operand(1, 2), operand(2, 1)});
 }

@@ -324,7 +324,7 @@ Expression gaps(Calls& calls, const Expression& v) {
 }
 
 /// The elements off the diagonal.
-Expression beside_diagonal(Calls& calls, const Expression& x) {
+Expression off_diagonal(Calls& calls, const Expression& x) {
   return x - Expression(calls, on_diagonal(calls, diagonal(calls, x.value())));
 }
 
@@ -400,7 +400,7 @@ Gradients grad_eigh(const GradContext& context) {
     const Expression turned(calls, product(calls, vh, gv));
     const Expression back(calls, adjoint(calls, turned.value()));
     const Expression skew = (turned - back) * 0.5;
-    inner = inner + beside_diagonal(calls, skew / gaps(calls, values));
+    inner = inner + off_diagonal(calls, skew / gaps(calls, values));
   }
   return {product(calls, v, product(calls, inner.value(), vh))};
 }
@@ -420,7 +420,7 @@ Gradients grad_eig(const GradContext& context) {
     const Expression scaled = Expression(calls, v).times(in_columns(along));
     const Expression rest =
         Expression(calls, turned).minus({calls, product(calls, vh, scaled.value())});
-    inner = inner + beside_diagonal(calls, rest / gaps(calls, values).conjugate());
+    inner = inner + off_diagonal(calls, rest / gaps(calls, values).conjugate());
   }
   const DTensor right = product(calls, inner.value(), vh);
   const DTensor result = calls("aten::_linalg_solve_ex", {vh, right})[0].tensor();
@@ -442,7 +442,7 @@ DTensor grad_square_qr(Calls& calls, const DTensor& q, const DTensor& r, const D
     twice = calls.one("aten::_to_copy", {calls.one("aten::real", {twice}), q.dtype()});
   }
   const Expression half =
-      beside_diagonal(calls, both).plus(Expression(calls, on_diagonal(calls, twice)) * 0.5);
+      off_diagonal(calls, both).plus(Expression(calls, on_diagonal(calls, twice)) * 0.5);
   Expression sum(calls, product(calls, q, half.value()));
   if (gq.defined()) sum = sum + Expression(calls, gq);
   return calls.one("aten::linalg_solve_triangular", {adjoint(calls, r), sum.value(), false, false});

@@ -61,7 +61,7 @@ Driver driver_of(const Argument& name) {
 }
 
 /// Whether b is a vector for each matrix and not a matrix.
-bool is_vector_beside(const DTensor& a, const DTensor& b) {
+bool is_vector_for(const DTensor& a, const DTensor& b) {
   if (b.ndim() == 1) return true;
   const Dims &rows = a.shape(), &values = b.shape();
   return b.ndim() + 1 == a.ndim() && std::equal(values.begin(), values.end(), rows.begin());
@@ -69,7 +69,7 @@ bool is_vector_beside(const DTensor& a, const DTensor& b) {
 
 Results least_squares(Calls& calls, const Arguments& args) {
   const DTensor& a = args[0].tensor();
-  const bool vector = is_vector_beside(a, args[1].tensor());
+  const bool vector = is_vector_for(a, args[1].tensor());
   const DTensor b = vector ? calls.one("unsqueeze", {args[1], -1}) : args[1].tensor();
   if (a.ndim() < 2 || b.ndim() < 2 || a.shape()[a.ndim() - 2] != b.shape()[b.ndim() - 2]) {
     fail(Fix{"give matrices with as many rows"},

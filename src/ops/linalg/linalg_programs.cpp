@@ -297,7 +297,7 @@ Results rank_above(Calls& calls, const DTensor& a, const Expression& atol, const
 }
 
 /// A number as a tensor on the mesh of `a`, in f64 as in the reference.
-Expression bound_beside(Calls& calls, const DTensor& a, double value) {
+Expression bound_with(Calls& calls, const DTensor& a, double value) {
   return {calls, calls.one("new_full", {a, Dims{}, value, DType::kF64})};
 }
 
@@ -312,7 +312,7 @@ Results matrix_rank(Calls& calls, const Arguments& args) {
   }
   const auto bound_of = [&](const Argument& given) {
     if (given.is_tensor()) return Expression(calls, given.tensor());
-    return bound_beside(calls, a, given.is_none() ? 0.0 : given.to_double());
+    return bound_with(calls, a, given.is_none() ? 0.0 : given.to_double());
   };
   const Expression atol = bound_of(args[1]);
   const bool single = real_dtype(a.dtype()) == DType::kF32;
@@ -322,9 +322,9 @@ Results matrix_rank(Calls& calls, const Arguments& args) {
   const bool plain = args[1].is_none() || (args[1].is_scalar() && args[1].to_double() <= 0);
   const double usual = step * static_cast<double>(longer);
   Expression rtol =
-      !args[2].is_none() ? bound_of(args[2]) : bound_beside(calls, a, plain ? usual : 0);
+      !args[2].is_none() ? bound_of(args[2]) : bound_with(calls, a, plain ? usual : 0);
   if (args[2].is_none() && args[1].is_tensor()) {
-    rtol = atol.gt(0).choose(rtol, bound_beside(calls, a, usual));
+    rtol = atol.gt(0).choose(rtol, bound_with(calls, a, usual));
   }
   return rank_above(calls, a, atol, rtol, args[3].to_bool());
 }

@@ -50,7 +50,7 @@ class ParallelLoss {
   }
 
   NllOfPieces forward(const DTensor& logs) {
-    const DTensor chosen = whole(calls_.one("gather", {logs, dim_, beside_classes(class_)}));
+    const DTensor chosen = whole(calls_.one("gather", {logs, dim_, with_class_dim(class_)}));
     const DTensor losses = calls_.one("neg", {calls_.one("squeeze.dim", {chosen, dim_})});
     const DTensor shares = sample_weights(logs.dtype());
     const DTensor weighted = calls_.one("mul.Tensor", {losses, shares});
@@ -58,6 +58,7 @@ class ParallelLoss {
         calls_.one("where.self", {known_, weighted, calls_.one("zeros_like", {weighted})});
     DTensor weight = calls_.one("sum", {shares});
     if (reduction_ == LossReduction::kMean) weight = without_terms(calls_, weight);
+    if (reduction_ == LossReduction::kNone) weight = calls_.one("zeros_like", {weight});
     return {reduced(counted, weight), weight};
   }
 
@@ -65,10 +66,10 @@ class ParallelLoss {
   DTensor backward(const DTensor& logs, const DTensor& weight, const DTensor& gradient) {
     DTensor rows = calls_.one("mul.Tensor", {sample_weights(logs.dtype()), gradient});
     if (reduction_ == LossReduction::kMean) rows = calls_.one("div.Tensor", {rows, weight});
-    const DTensor hit = calls_.one("eq.Tensor", {beside_classes(class_), classes(logs)});
+    const DTensor hit = calls_.one("eq.Tensor", {with_class_dim(class_), classes(logs)});
     const DTensor slope = calls_.one(
         "sub.Tensor", {calls_.one("exp", {logs}), calls_.one("_to_copy", {hit, logs.dtype()})});
-    return calls_.one("mul.Tensor", {slope, beside_classes(rows)});
+    return calls_.one("mul.Tensor", {slope, with_class_dim(rows)});
   }
 
  private:
@@ -88,7 +89,7 @@ class ParallelLoss {
   /// The reduction that is pending where classes are cut, carried out.
   DTensor whole(const DTensor& x) const { return placed(x, Placement::replicate()); }
 
-  DTensor beside_classes(const DTensor& x) const { return calls_.one("unsqueeze", {x, dim_}); }
+  DTensor with_class_dim(const DTensor& x) const { return calls_.one("unsqueeze", {x, dim_}); }
 
   /// This rank's class numbers, laid out like the logits' class dim.
   DTensor classes(const DTensor& logs) const {

@@ -79,7 +79,7 @@ OutputMetas meta_batch_norm_backward(const MetaArgs& args) {
                                place_of(op, {"save_invstd", "save_var"})};
   if (!given("weight") && !given("running_mean") && args.tensor(saved[0]) != nullptr) {
     const DType own = args.tensor(saved[0])->dtype;  // alone they decide, as the vectors do
-    if (goes_beside(own, input.dtype)) dtype = own;
+    if (mixes_with(own, input.dtype)) dtype = own;
   }
   for (const std::size_t index : saved) {
     if (args.tensor(index) != nullptr) {

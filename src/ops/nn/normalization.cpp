@@ -40,7 +40,7 @@ TensorMeta normalized_meta(const TensorMeta& input) {
   return inside ? input : contiguous_meta(input.shape, input.dtype);
 }
 
-bool goes_beside(DType vector, DType input) {
+bool mixes_with(DType vector, DType input) {
   return vector == input || (vector == DType::kF32 && item_bytes(input) == 2);
 }
 
@@ -52,7 +52,7 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
     if (index == kAbsent || args.tensor(index) == nullptr) continue;
     require_vector(args, index, input.shape[1]);
     const DType own = args.tensor(index)->dtype;
-    if (!goes_beside(own, input.dtype) || (found && own != dtype)) {
+    if (!mixes_with(own, input.dtype) || (found && own != dtype)) {
       fail(Fix{fmt::format("cast it to {}", to_string(input.dtype))},
            "{}: {} is {}; its dtype must go with that of the input, {}", args.op().name(), name,
            to_string(own), to_string(input.dtype));

@@ -35,7 +35,7 @@ const TensorMeta& with_channels(const MetaArgs& args, std::size_t index);
 /// Channels innermost stay there; all else is in row-major order.
 TensorMeta normalized_meta(const TensorMeta& input);
 /// Whether vectors of this dtype fit the input: of its own, or of f32 for halves.
-bool goes_beside(DType vector, DType input);
+bool mixes_with(DType vector, DType input);
 /// The vectors of one number per channel, checked; their dtype is that of the statistics.
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input);
 /// Statistics that the forward op returned, for the input at schema index `input`.

@@ -351,7 +351,7 @@ Results nll_loss(Calls& calls, const Arguments& args) {
 }
 
 /// One weight per class, in the shape of logs.
-DTensor beside_classes(Calls& calls, const DTensor& weight, const DTensor& logs) {
+DTensor with_class_dim(Calls& calls, const DTensor& weight, const DTensor& logs) {
   Dims shape(logs.ndim(), 1);
   shape[index_of(class_dim(logs))] = weight.numel();
   return calls.one("view", {weight, shape});
@@ -369,7 +369,7 @@ DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& arg
   DTensor product_of = calls.one("mul.Tensor", {logs, target});
   if (args[2].is_tensor()) {
     product_of =
-        calls.one("mul.Tensor", {product_of, beside_classes(calls, args[2].tensor(), logs)});
+        calls.one("mul.Tensor", {product_of, with_class_dim(calls, args[2].tensor(), logs)});
   }
   const LossReduction reduction = loss_reduction(args[3]);
   if (reduction == LossReduction::kNone) {
@@ -387,7 +387,7 @@ DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
   const auto classes = static_cast<double>(logs.shape()[index_of(class_dim(logs))]);
   DTensor smooth = logs;
   if (args[2].is_tensor()) {
-    smooth = calls.one("mul.Tensor", {logs, beside_classes(calls, args[2].tensor(), logs)});
+    smooth = calls.one("mul.Tensor", {logs, with_class_dim(calls, args[2].tensor(), logs)});
   }
   smooth = calls.one("neg", {calls.one("sum.dim_IntList", {smooth, Dims{class_dim(logs)}})});
   const DTensor ignored = calls.one("eq.Scalar", {args[1], args[4]});

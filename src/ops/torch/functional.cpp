@@ -212,7 +212,7 @@ Results kl_div(Calls& calls, const Arguments& args) {
 }
 
 /// With a dim for each of the input's, which stretches.
-DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance) {
+DTensor variance_like(Calls& calls, const DTensor& x, const DTensor& variance) {
   const Dims &shape = x.shape(), &given = variance.shape();
   if (given == shape) return variance;
   const Dims front(shape.begin(), shape.empty() ? shape.end() : shape.end() - 1);
@@ -235,7 +235,7 @@ DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance)
 
 /// (input, target, var, full, eps, reduction), with the variance as a tensor
 Results gaussian_loss(Calls& calls, const Arguments& args, const DTensor& given) {
-  const DTensor variance = calls.one("clone", {variance_beside(calls, args[0].tensor(), given)});
+  const DTensor variance = calls.one("clone", {variance_like(calls, args[0].tensor(), given)});
   // Not recorded: values raised to eps have the gradient of the given ones.
   calls("clamp_min_", {grad::unrecorded(variance), args[4]});
   const Expression spread(calls, variance), logs = spread.of("aten::log");

@@ -63,7 +63,7 @@ std::vector<Case> linear_cases() {
   return cases;
 }
 
-bool goes_back(KernelId id) {
+bool is_backward(KernelId id) {
   return id == KernelId::kAvgPoolBackward || id == KernelId::kAdaptiveAvgPoolBackward;
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("V-29 cuda: upsampling and mean pooling, as on the CPU") {
           }
           std::vector<LocalArg> args{Given{tried.from, dtype, values, lies}.on(device)};
           // The pooled tensor follows a gradient.
-          if (goes_back(tried.id)) args.emplace_back(Given{tried.to, dtype, {1}}.on(device));
+          if (is_backward(tried.id)) args.emplace_back(Given{tried.to, dtype, {1}}.on(device));
           args.insert(args.end(), tried.args.begin(), tried.args.end());
           return args;
         };

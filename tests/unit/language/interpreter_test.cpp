@@ -221,7 +221,7 @@ TEST_CASE("containers neither hold themselves nor grow without bounds") {
   check_faults(rows);
 }
 
-TEST_CASE("errors of a program say what and where") {
+TEST_CASE("B-63 errors of a program say what and where") {
   const Fault rows[] = {
       {"x = 1\nassert x == 2, f'x is {x}'\n", "Assert: assert x == 2: x is 1", "t.toml:10:1"},
       {"x = 1 // 0\n", "Value: the divisor is zero", "t.toml:9:5"},
@@ -245,6 +245,8 @@ TEST_CASE("errors of a program say what and where") {
        "t.toml:9:1"},
       {"for i in range(10 ** 12):\n    pass\n", "Runtime: more than 10000 passes through for loops",
        "t.toml:9:1"},
+      {"def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(40)\n",
+       "Runtime: more than 10000 calls and passes through for loops", "t.toml:10:28"},
       {"x = [0 for i in range(200) for j in range(200)]\n",
        "Runtime: more than 10000 passes through for loops", "t.toml:9:37"},
       {"for i in range(-9223372036854775807, 9223372036854775807):\n    x = 1 // (i + 1)\n    "

@@ -2,6 +2,7 @@
 #include "sim/proof/op_proof.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -117,6 +118,21 @@ TEST_CASE("a rule that cuts the dim it computes along is wrong, and a command sh
   CHECK(proof.least->mesh == Dims{2});
   CHECK(placing_text(proof.least->placing).starts_with("S("));
   CHECK(proof.least->what.starts_with("result 0 "));
+}
+
+TEST_CASE("V-23 a rule with whole dims, dims that pass and operands that are linear is proven") {
+  const auto wrong = [](const char* op, const char* rule) {
+    Proven proven;
+    set_factor_rule(proven.registry, fmt::format("aten::{}", op), rule);
+    const OpProof proof = proven.of(op, {.meshes = {{2}, {3}}});
+    CHECK(proof.right > 0);
+    return proof.wrong > 0;
+  };
+  CHECK_FALSE(wrong("mm", "mk,kn->mn; linear_in=(0, 1)"));
+  CHECK_FALSE(wrong("mm", "m_,_n->mn; linear_in=()"));
+  CHECK(wrong("mm", "mk,kn->mn; linear_in=((0, 1),)"));  // a product of sums
+  CHECK_FALSE(wrong("_softmax", "__->__; linear_in=()"));
+  CHECK(wrong("_softmax", "...->...; linear_in=()"));  // cut along the dim it computes along
 }
 
 // log_softmax of pieces, for dim 0 or 1: the largest and the sum are those of all pieces, unless

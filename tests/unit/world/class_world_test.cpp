@@ -234,7 +234,7 @@ TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it
 // Every rank sends 4 elements to the right; the odd rank may differ.
 void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Tensor x) {
   const std::int64_t last = group.size() - 1, me = group.rank();
-  group.tell_apart([&](std::int64_t rank) {
+  group.compare_answers([&](std::int64_t rank) {
     return static_cast<std::uint64_t>(rank == odd ? 3 : rank == 0 ? 1 : rank == last ? 2 : 0);
   });
   std::vector<SendRecv> exchange;
