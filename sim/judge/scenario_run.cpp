@@ -197,6 +197,10 @@ void judge_mistake(const Run& run, ScenarioJudgement& judgement) {
   }
   const Findings found{judgement.values, judgement.steps, judgement.parted};
   const bool met = check_mistake(run, found, judgement.expectations);
+  const bool looked_at =
+      std::ranges::count(judgement.expectations, "cause", &ExpectationReport::what) > 0;
+  if (!run.scenario.expect.mistake->cause.empty() && !looked_at)
+    judgement.warnings.emplace_back("[expect]: cause is not looked at: shapes only");
   judgement.failure_expected = judgement.failure_expected || met;
 }
 
