@@ -1,6 +1,7 @@
 // The text of commands.txt says which options a command has; the rows here say what each sets.
 #include "sim/cli/command_line.h"
 
+#include <functional>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -170,6 +171,15 @@ void add_running(Commands& commands, Parsed& parsed) {
       [&test = parsed.test] { return in_job(test, [&test] { return test_command(test); }); }};
 }
 
+// A command that has its ranks in this process; without a name it refuses other backends itself.
+template <typename Arguments>
+std::function<int()> in_process(const Arguments& arguments, std::string_view name,
+                                int (*command)(const Arguments&)) {
+  return [&arguments, name, command] {
+    return in_one_process(arguments.run, name, [&] { return command(arguments); });
+  };
+}
+
 void add_editing(Commands& commands, Parsed& parsed) {
   using Shrink = ShrinkArguments;
   using Blame = BlameArguments;
@@ -179,34 +189,21 @@ void add_editing(Commands& commands, Parsed& parsed) {
                             .of<Shrink>(parsed.shrink, {{"FILE", &Shrink::file},
                                                         {"-o,--out", &Shrink::out},
                                                         {"--budget", &Shrink::budget}}),
-                        [&parsed] {
-                          return in_one_process(parsed.shrink.run, "shrink", [&parsed] {
-                            return shrink_command(parsed.shrink);
-                          });
-                        }};
+                        in_process(parsed.shrink, "shrink", shrink_command)};
   commands["blame"] = {
       with_run(parsed.blame.run)
           .of<Blame>(parsed.blame, {{"FILE", &Blame::file}, {"OTHER", &Blame::other}}),
-      [&parsed] {
-        return in_one_process(parsed.blame.run, "blame",
-                              [&parsed] { return blame_command(parsed.blame); });
-      }};
+      in_process(parsed.blame, "blame", blame_command)};
   commands["advise"] = {
       with_run(parsed.advise.run)
           .of<Advise>(parsed.advise, {{"FILE", &Advise::file}, {"--budget", &Advise::budget}}),
-      [&parsed] {
-        return in_one_process(parsed.advise.run, "advise",
-                              [&parsed] { return advise_command(parsed.advise); });
-      }};
+      in_process(parsed.advise, "advise", advise_command)};
   using Types = TypesArguments;
   commands["types"] = {with_run(parsed.types.run)
                            .of<Types>(parsed.types, {{"FILE", &Types::file},
                                                      {"--annotate", &Types::annotate},
                                                      {"-o,--out", &Types::out}}),
-                       [&parsed] {
-                         return in_one_process(parsed.types.run, "types",
-                                               [&parsed] { return types_command(parsed.types); });
-                       }};
+                       in_process(parsed.types, "types", types_command)};
   commands["new"] = {
       OptionTargets().of<New>(parsed.fresh, {{"FILE", &New::file}, {"--kind", &New::kind}}),
       [&parsed] { return new_command(parsed.fresh); }};
@@ -245,10 +242,7 @@ void add_graphs(Commands& commands, Parsed& parsed) {
                                                               {"--dot", &TraceArguments::dot},
                                                               {"--toml", &TraceArguments::toml},
                                                               {"--text", &TraceArguments::text}}),
-                       [&trace = parsed.trace] {
-                         return in_one_process(trace.run, "",
-                                               [&trace] { return trace_command(trace); });
-                       }};
+                       in_process(parsed.trace, "", trace_command)};
   commands["replay"] = {
       with_run(parsed.replay.run)
           .of<RunArguments>(parsed.replay.run, {{"FILE", &RunArguments::files}})

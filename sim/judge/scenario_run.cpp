@@ -197,8 +197,9 @@ void judge_mistake(const Run& run, ScenarioJudgement& judgement) {
   }
   const Findings found{judgement.values, judgement.steps, judgement.parted};
   const bool met = check_mistake(run, found, judgement.expectations);
-  const bool looked_at =
-      std::ranges::count(judgement.expectations, "cause", &ExpectationReport::what) > 0;
+  const bool looked_at = std::ranges::any_of(
+      judgement.expectations,
+      [](const ExpectationReport& one) { return one.of_failure && one.what == "cause"; });
   if (!run.scenario.expect.mistake->cause.empty() && !looked_at)
     judgement.warnings.emplace_back("[expect]: cause is not looked at: shapes only");
   judgement.failure_expected = judgement.failure_expected || met;

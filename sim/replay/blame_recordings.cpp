@@ -242,10 +242,11 @@ std::vector<Backward> backwards_of(const RecordedProgram& program) {
 }
 
 // A factor of the loss shows in every gradient alone: the losses before it may be A's.
-std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, double factor, bool forward) {
+std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, const std::vector<Backward>& all,
+                                         double factor, bool forward) {
   RecordingEdit edit{.places = {}, .factor = 1 / factor, .text = ""};
   std::string place;
-  for (const Backward& one : backwards_of(b)) {
+  for (const Backward& one : all) {
     if (one.seed == 0 || one.made == 0) return std::nullopt;
     if (forward) edit.places.emplace_back(one.made, one.loss);
     edit.places.emplace_back(one.seed, one.first);
@@ -257,8 +258,7 @@ std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, double factor
 }
 
 // The line that is to be changed: the loss.
-BlamedValue blamed_loss(const RecordedProgram& b, double factor) {
-  const Backward last = backwards_of(b).back();
+BlamedValue blamed_loss(const RecordedProgram& b, const Backward& last, double factor) {
   BlamedValue value;
   value.point.kind = PointKind::kResult;
   value.point.event = last.made;
@@ -291,9 +291,9 @@ std::string way_of_library(const RecordedProgram& b) {
 }
 
 // Gradients that nothing adds up are a fault of the lines behind backward().
-void name_gradients(RecordingBlame& blame, const RecordedProgram& b) {
+void name_gradients(RecordingBlame& blame, const RecordedProgram& b,
+                    const std::vector<Backward>& all) {
   BlamedValue value = blame.terms.front();
-  const std::vector<Backward> all = backwards_of(b);
   if (!all.empty()) {
     value.point.op = "backward()";
     value.point.place = place_of(b, b.events[all.back().event]);
@@ -366,8 +366,10 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   RecordingBlame blame = compare(points, gradient_noise, b, groups, by_rank, nullptr);
   order(blame);
   blame.types = judge_types(b, a.ranks == 1 ? &a : nullptr).wrong;
-  const std::string key = !blame.wrong.empty() ? blame.wrong.front().point.key : "";
-  if (!blame.wrong.empty()) look_into(blame, a, b, groups);
+  if (blame.wrong.empty()) return blame;
+  const std::string key = blame.wrong.front().point.key;
+  const std::vector<Backward> backwards = backwards_of(b);
+  look_into(blame, a, b, groups);
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
     RecordingBlame left = compare(points, gradient_noise, b, groups, by_rank, &edit);
@@ -375,10 +377,10 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
     if (!left.found()) blame.edits.push_back(edit);
     return left;
   };
-  const bool late = !blame.wrong.empty() && (is_gradient(blame.wrong.front().point) ||
-                                             blame.wrong.front().point.kind == PointKind::kEnd);
+  const bool late =
+      is_gradient(blame.wrong.front().point) || blame.wrong.front().point.kind == PointKind::kEnd;
   for (const Edited what : {Edited::kGradients, Edited::kFirst, Edited::kAlike}) {
-    if (blame.wrong.empty() || !blame.edits.empty()) break;
+    if (!blame.edits.empty()) break;
     if (what == Edited::kGradients && !late) continue;
     auto edit = edit_of(blame, what);
     if (!edit && what == Edited::kFirst) edit = less_of(blame.wrong.front(), key, a, b, groups);
@@ -390,18 +392,19 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
           return name == edit->parameter || name == edit->parameter + ".grad";
         });
     if (of_parameter && blame.edits.empty()) blame.edits.push_back(*edit);
-    if (what == Edited::kGradients && !blame.edits.empty()) name_gradients(blame, b);
+    if (what == Edited::kGradients && !blame.edits.empty()) name_gradients(blame, b, backwards);
   }
   for (const double factor : factors_of_gradients(blame)) {
     for (const bool forward : {true, false}) {
       if (!blame.edits.empty()) break;
-      const auto edit = scaled_loss(b, factor, forward);
+      const auto edit = scaled_loss(b, backwards, factor, forward);
       if (!edit) continue;
       after(*edit);
-      if (!blame.edits.empty()) blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, factor));
+      if (!blame.edits.empty())
+        blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, backwards.back(), factor));
     }
   }
-  if (!blame.wrong.empty() && blame.edits.empty()) edit_one_by_one(blame, after);
+  if (blame.edits.empty()) edit_one_by_one(blame, after);
   return blame;
 }
 
