@@ -72,14 +72,14 @@ void save(const NamedTensors& tensors, const std::string& folder) {
       if (file >= boxes.size()) continue;
       const HeldBox& box = boxes[file];
       pieces.push_back(
-          {name, &stored_type(tensor.dtype()), box.whole.shape, [&tensor, box] {
-             const std::vector<std::byte> bytes = read_bytes(tensor.local());
+          {name, &stored_type(tensor.dtype()), box.whole.shape, [&held = tensor, box] {
+             const std::vector<std::byte> bytes = read_bytes(held.local());
              const StridedBytes local{
                  .bytes =
                      FileBytes("", {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
-                 .item = item_bytes(tensor.dtype()),
-                 .shape = tensor.local().shape(),
-                 .stride = contiguous_strides(tensor.local().shape())};
+                 .item = item_bytes(held.dtype()),
+                 .shape = held.local().shape(),
+                 .stride = contiguous_strides(held.local().shape())};
              std::string out(static_cast<std::size_t>(product(box.whole.shape) * local.item), '\0');
              local.read({box.local, box.whole.shape}, out.data(),
                         contiguous_strides(box.whole.shape));
