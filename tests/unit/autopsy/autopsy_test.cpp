@@ -199,6 +199,7 @@ TEST_CASE("B-42 what is no dump, of two jobs or of no rank is refused") {
     CAPTURE(text);
     CHECK(text.find(part) != std::string::npos);
   };
+  has(refused("rank_0", ""), "rank_0: ");
   has(refused("rank_0", "{\"a\": 1}"), "rank_0: no dump of a flight recorder");
   has(refused("rank_0", "{\"entries\": }"), "rank_0: the JSON is damaged at byte 13");
   has(refused("trace", dump_of({{}}).dump()), "trace: whose dump is it?");
