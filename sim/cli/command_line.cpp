@@ -240,8 +240,7 @@ void add_graphs(Commands& commands, Parsed& parsed) {
                                                               {"--ranks", &TraceArguments::ranks},
                                                               {"--level", &TraceArguments::level},
                                                               {"--dot", &TraceArguments::dot},
-                                                              {"--toml", &TraceArguments::toml},
-                                                              {"--text", &TraceArguments::text}}),
+                                                              {"--toml", &TraceArguments::toml}}),
                        in_process(parsed.trace, "", trace_command)};
   commands["replay"] = {
       with_run(parsed.replay.run)
@@ -351,10 +350,7 @@ void add_checkpoints(Commands& commands, ReshardArguments& reshard) {
 void add_tables(Commands& commands, Parsed& parsed) {
   using Ops = OpsArguments;
   using Verify = VerifyOpsArguments;
-  commands["ops"] = {with_common(parsed.ops.common)
-                         .of<Ops>(parsed.ops, {{"NAME", &Ops::name},
-                                               {"--families", &Ops::families},
-                                               {"--unrecorded", &Ops::unrecorded}}),
+  commands["ops"] = {with_common(parsed.ops.common).of<Ops>(parsed.ops, {{"NAME", &Ops::name}}),
                      [&parsed] { return ops_command(parsed.ops); }};
   commands["verify-ops"] = {
       with_common(parsed.verify_ops.common)

@@ -192,7 +192,6 @@ struct TraceArguments {
   std::string check;  ///< graph whose guards are checked, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
   bool toml = false;  ///< the graph as a scenario, instead of the report
-  bool text = false;  ///< the graph's text form: of `out`, or instead of the report
   /// `trace`: "program" or "rank", the owner of the graphs shown; empty: "rank" if ranks are given.
   std::string level;
   std::string ranks;  ///< `trace`: "all", "0,3": ranks whose own graphs are shown; empty: none
@@ -242,10 +241,8 @@ int plan_command(const PlanArguments& arguments);
 struct OpsArguments {
   CommonArguments common;
   std::string name;  ///< empty: all
-  bool families = false;
-  std::string unrecorded;  ///< folder of propagation facts; empty: not asked for
 };
-/// The ops and their rules, or a table of them.
+/// The ops and their rules.
 int ops_command(const OpsArguments& arguments);
 
 /// `verify-ops`.

@@ -6,13 +6,15 @@
 #include "backends/nccl/launch.h"
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "schema/binder.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/failing_point.h"
-#include "sim/cli/ops_tables.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/doctor/doctor.h"
 #include "sim/edit/type_inference.h"
 #include "sim/files/json_value.h"
+#include "sim/proof/op_samples.h"
+#include "sim/proof/sample_call.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
@@ -21,14 +23,32 @@
 
 namespace shardlab {
 
+namespace {
+
+// An input of a sample, whole on each rank.
+Argument spec_of(const SampleInput& input, const MeshLayout* layout) {
+  const bool real = input.fill == Fill::kReal || input.fill == Fill::kUnit;
+  const DType dtype = real ? DType::kF32 : input.fill == Fill::kBool ? DType::kBool : DType::kI64;
+  return layout->arena().spec(layout, Placements{Placement::replicate()},
+                              contiguous_meta(input.shape, dtype));
+}
+
+// The sample call that verify-ops has for the op, on whole tensors; empty where it has none.
+Arguments sampled_call(const OpRow& row, const MeshLayout* layout) {
+  for (const OpSample& sample : all_samples()) {
+    if (all_ops().find(sample.op) != &row) continue;
+    Arguments args;
+    const auto spec = [&](std::size_t slot) { return spec_of(sample.inputs.at(slot), layout); };
+    for (const Argument& argument : sample.args) args.push_back(filled_in(argument, spec));
+    return bind_arguments(row, std::move(args));
+  }
+  return {};
+}
+
+}  // namespace
+
 int ops_command(const OpsArguments& arguments) {
   const OpRegistry& registry = all_ops();
-  if (arguments.families || !arguments.unrecorded.empty()) {
-    const OpsTable table = arguments.families ? families_table(registry)
-                                              : unrecorded_table(registry, arguments.unrecorded);
-    print_text(arguments.common.output == Output::kJson ? table.json.dump() + "\n" : table.text);
-    return kFine;
-  }
   const std::string text = arguments.common.output == Output::kJson
                                ? ops_json(registry, arguments.name) + "\n"
                                : ops_text(registry, arguments.name, sampled_call);

@@ -18,17 +18,14 @@
 #include "sim/recording/recording_file.h"
 #include "sim/replay/replay.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 
 namespace shardlab {
 
 namespace {
 
-std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArguments& arguments) {
+std::string file_text(const std::vector<ProgramGraph>& graphs) {
   std::string text;
-  for (const ProgramGraph& graph : graphs) {
-    text += arguments.text ? graph_lines(graph) : graph_json(graph);
-  }
+  for (const ProgramGraph& graph : graphs) text += graph_json(graph);
   return text;
 }
 
@@ -130,9 +127,7 @@ std::pair<std::string_view, std::string> asked_form(const Captured& captured,
                                                     const TraceArguments& arguments) {
   if (arguments.dot) return {"dot", graph_dot(captured.graphs.at(0))};
   if (arguments.toml) return {"toml", graph_scenario(captured.graphs, registry)};
-  if (!arguments.text || !arguments.out.empty()) return {};
-  const bool of_ranks = !captured.of_ranks.empty();
-  return {"text", file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)};
+  return {};
 }
 
 // Prints the captured graphs, in the form that is asked for.
@@ -140,7 +135,7 @@ int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOpt
          const TraceArguments& arguments) {
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
-  if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs, arguments));
+  if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs));
   const bool json = arguments.run.common.output == Output::kJson;
   const auto [form, text] = asked_form(captured, registry, arguments);
   if (json) {

@@ -1,4 +1,4 @@
-// The list of families. One table, because static constructors would run in no known order and a
+// The list of families. One list, because static constructors would run in no known order and a
 // test could not build a registry of its own.
 #include "ops/register.h"
 
@@ -8,88 +8,43 @@ namespace shardlab {
 
 namespace {
 
+// Later families derive rows from earlier ones.
 // clang-format off
-constexpr OpFamily kFamilies[] = {
+constexpr void (*kFamilies[])(OpRegistry&) = {
     // create
-    {"copy", register_copy},
-    {"create", register_create},
-    {"range_programs", register_range_programs},
+    register_copy, register_create, register_range_programs,
     // elementwise
-    {"activation", register_activation},
-    {"arithmetic", register_arithmetic},
-    {"complex", register_complex},
-    {"elementary", register_elementary},
-    {"fused_steps", register_fused_steps},
-    {"logic", register_logic},
-    {"slopes", register_slopes},
-    {"special", register_special},
+    register_activation, register_arithmetic, register_complex, register_elementary,
+    register_fused_steps, register_logic, register_slopes, register_special,
     // index
-    {"data_programs", register_data_programs},
-    {"embedding_bag", register_embedding_bag},
-    {"index", register_index},
-    {"index_programs", register_index_programs},
-    {"lookup", register_lookup},
+    register_data_programs, register_embedding_bag, register_index, register_index_programs,
+    register_lookup,
     // linalg
-    {"contraction", register_contraction},
-    {"distance", register_distance},
-    {"factorization", register_factorization},
-    {"fourier", register_fourier},
-    {"least_squares", register_least_squares},
-    {"linalg", register_linalg},
-    {"linalg_programs", register_linalg_programs},
-    {"matrix", register_matrix},
-    {"scaled_products", register_scaled_products},
-    {"short_time", register_short_time},
+    register_contraction, register_distance, register_factorization, register_fourier,
+    register_least_squares, register_linalg, register_linalg_programs, register_matrix,
+    register_scaled_products, register_short_time,
     // loss
-    {"loss", register_loss},
-    {"loss_parallel", register_loss_parallel},
-    {"margin_loss", register_margin_loss},
-    {"pointwise_loss", register_pointwise_loss},
+    register_loss, register_loss_parallel, register_margin_loss, register_pointwise_loss,
     // nn
-    {"attention", register_attention},
-    {"channel_norm", register_channel_norm},
-    {"convolution", register_convolution},
-    {"grid_sample", register_grid_sample},
-    {"group_norm", register_group_norm},
-    {"norm", register_norm},
-    {"pooling", register_pooling},
-    {"recurrent", register_recurrent},
-    {"resample", register_resample},
+    register_attention, register_channel_norm, register_convolution, register_grid_sample,
+    register_group_norm, register_norm, register_pooling, register_recurrent, register_resample,
     // reduce
-    {"along_dim", register_along_dim},
-    {"counting", register_counting},
-    {"finite_difference", register_finite_difference},
-    {"histogram", register_histogram},
-    {"reduction", register_reduction},
-    {"segments", register_segments},
-    {"spread", register_spread},
-    {"statistics", register_statistics},
+    register_along_dim, register_counting, register_finite_difference, register_histogram,
+    register_reduction, register_segments, register_spread, register_statistics,
     // shape
-    {"diagonal", register_diagonal},
-    {"join", register_join},
-    {"query", register_query},
-    {"rearrange", register_rearrange},
-    {"select", register_select},
-    {"stacking", register_stacking},
-    {"view", register_view},
-    {"windows", register_windows},
+    register_diagonal, register_join, register_query, register_rearrange, register_select,
+    register_stacking, register_view, register_windows,
     // torch
-    {"composite", register_composite},
-    {"functional", register_functional},
-    {"prims", register_prims},
-    // The rest: further names, the same for lists, and the remaining names of ATen.
-    {"alias", register_alias},
-    {"foreach", register_foreach},
-    {"derived", register_derived},
+    register_composite, register_functional, register_prims,
+    // Further names, the same for lists, and the remaining names of ATen.
+    register_alias, register_foreach, register_derived,
 };
 // clang-format on
 
 }  // namespace
 
-std::span<const OpFamily> op_families() { return kFamilies; }
-
 void register_families(OpRegistry& registry) {
-  for (const OpFamily& family : kFamilies) family.add(registry);
+  for (auto* const add : kFamilies) add(registry);
 }
 
 }  // namespace shardlab

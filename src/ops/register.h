@@ -2,22 +2,13 @@
 // constructors. Handlers are set above, in dispatch/all_ops.h.
 #pragma once
 
-#include <span>
-
 namespace shardlab {
 
 class OpRegistry;
 
-/// The function that registers the rows of one family: src/ops/<wing>/<name>.cpp.
-struct OpFamily {
-  const char* name;
-  void (*add)(OpRegistry& registry);
-};
-/// In the order in which they are added: the later ones derive rows from the earlier ones.
-std::span<const OpFamily> op_families();
 void register_families(OpRegistry& registry);
 
-// Families of each wing; each is one file with one table.
+// Families of each wing; each is one file with one table: src/ops/<wing>/<name>.cpp.
 // create
 void register_copy(OpRegistry& registry);
 void register_create(OpRegistry& registry);

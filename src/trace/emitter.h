@@ -1,9 +1,8 @@
 // emitter.h - making an object again (T-25, T-60), as loads, constants and calls: one end
-// writes an expression from them and the other builds a function that makes the object. A written
-// expression can be read: into the same text, or into an equal object.
+// writes an expression from them and the other builds a function that makes the object.
 //
-//   TextEmitter text;       value.reconstruct(text);  text.take()     // "Partial(\"max\")"
-//   FactoryEmitter make(arena);  read_expression(text, make);  make.take()()   // a HostObject
+//   TextEmitter text;            value.reconstruct(text);  text.take()   // "Partial(\"max\")"
+//   FactoryEmitter make(arena);  value.reconstruct(make);  make.take()()   // a HostObject
 #pragma once
 
 #include <functional>
@@ -81,9 +80,5 @@ class FactoryEmitter final : public Emitter {
   std::vector<const PlacementType*> types_;
   std::vector<Item> stack_;
 };
-
-/// Calls an emitter for an expression that a TextEmitter wrote.
-///   fails  Value: no such expression, naming the place
-void read_expression(std::string_view text, Emitter& into);
 
 }  // namespace shardlab

@@ -1,8 +1,7 @@
-// One line is one object. A file in the other form begins with a word, never with a brace.
+// One line is one object.
 #include "trace/graph_json.h"
 
 #include "base/fix.h"
-#include "trace/graph_lines.h"
 #include "trace/graph_objects.h"
 
 namespace shardlab {
@@ -15,8 +14,6 @@ std::string graph_json(const ProgramGraph& graph) {
 }
 
 std::vector<ProgramGraph> read_graphs(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] != '{') return read_graph_lines(text);
   std::size_t at = 0, number = 0;
   return read_graph_objects([&]() -> std::optional<GraphLine> {
     while (at < text.size()) {

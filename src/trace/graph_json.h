@@ -15,8 +15,7 @@ namespace shardlab {
 
 std::string graph_json(const ProgramGraph& graph);
 
-/// Reads this form, or that of graph_lines.h: the first character decides. Never takes more memory
-/// than a small multiple of the text.
+/// Never takes more memory than a small multiple of the text.
 ///   fails  Value: a text that is not a graph, with the line and the field
 std::vector<ProgramGraph> read_graphs(std::string_view text);
 

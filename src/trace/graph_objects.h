@@ -1,5 +1,5 @@
-// graph_objects.h - the lines of a graph as objects: both forms of a file, JSON and text, are made
-// from them and are read into them, so that one reader checks every field. Only for src/trace.
+// graph_objects.h - the lines of a graph's file as objects, and one reader that checks every field.
+// Only for src/trace and its tests.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,7 @@ namespace shardlab {
 using GraphObject = nlohmann::ordered_json;
 
 /// The fix for a file that is not a graph.
-constexpr const char* kCaptureAgain =
-    "capture the program again; the forms are those of graph_json.h and graph_lines.h";
+constexpr const char* kCaptureAgain = "capture the program again: shardlab trace --out GRAPH";
 
 /// The program itself: the first line.
 GraphObject object_of(const ProgramGraph& graph);

@@ -26,7 +26,6 @@
 #include "tensor/cpu_device.h"
 #include "trace/capture.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 #include "trace/replay.h"
 
 namespace {
@@ -123,8 +122,7 @@ void reading() {
         inputs);
     if (current_rank().rank != 0) return;
     const std::string text = graph_json(graph.graph());
-    const std::string lines = graph_lines(graph.graph());
-    double read = 1e9, run = 1e9, read_text = 1e9;
+    double read = 1e9, run = 1e9;
     for (int round = 0; round < 5; ++round) {
       const double begin = now();
       const ProgramGraph again = read_graphs(text).at(0);
@@ -132,12 +130,8 @@ void reading() {
       replay(again, layout->arena(), inputs);
       read = std::min(read, middle - begin);
       run = std::min(run, now() - middle);
-      const double end = now();
-      read_graphs(lines);
-      read_text = std::min(read_text, now() - end);
     }
     fmt::print("read     {:8.3f} s, propagated {:.3f} s (at most 0.3 together)\n", read, run);
-    fmt::print("the same as text: read {:.3f} s\n", read_text);
   });
 }
 

@@ -41,9 +41,8 @@
 #include "tests/facts/check_families.h"
 #include "tests/facts/check_programs.h"
 #include "tests/fuzz/op_calls.h"
-#include "trace/emitter.h"
+#include "tests/support/read_expression.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 
 namespace shardlab::fuzz {
 
@@ -182,34 +181,22 @@ std::string texts_of_graphs(const std::vector<ProgramGraph>& graphs) {
   return text;
 }
 
-std::string lines_of_graphs(const std::vector<ProgramGraph>& graphs) {
-  std::string text;
-  for (const ProgramGraph& graph : graphs) text += graph_lines(graph);
-  return text;
-}
-
 // The graphs of small scenarios, as their files.
-std::vector<std::string> graph_texts(
-    const std::string& root, std::string (*file_of)(const std::vector<ProgramGraph>& graphs)) {
+std::vector<std::string> graph_texts(const std::string& root) {
   std::vector<std::string> texts;
   for (const char* name : {"/scenarios/smoke/add.toml", "/scenarios/models/megatron_mlp.toml",
                            "/scenarios/redistribute/uneven_rows.toml"}) {
     const Captured captured = capture_scenario(first_point(read(root + name)), all_ops(), {});
-    texts.push_back(file_of(captured.graphs));
+    texts.push_back(texts_of_graphs(captured.graphs));
   }
   return texts;
 }
 
-// A graph that is read is printed and read again, in both forms, and runs or is refused, when it is
-// small.
+// A graph that is read is printed and read again, and runs or is refused, when it is small.
 Answer feed_graph(const std::string& text) {
   const std::vector<ProgramGraph> graphs = read_graphs(text);
   const std::string printed = texts_of_graphs(graphs);
   if (texts_of_graphs(read_graphs(printed)) != printed) broken("reads back as another graph");
-  const std::string lines = lines_of_graphs(graphs);
-  const std::vector<ProgramGraph> again = read_graphs(lines);
-  if (texts_of_graphs(again) != printed) broken("its text reads back as another graph");
-  if (lines_of_graphs(again) != lines) broken("its text is printed otherwise");
   ScenarioOptions options;
   options.memory = MemoryLimits{.bytes_per_rank = 4 << 20, .available_bytes = 64 << 20};
   try {
@@ -534,30 +521,6 @@ std::vector<std::string> type_texts(const std::vector<std::string>& scenarios) {
   return texts;
 }
 
-const std::vector<std::string_view> kLineTokens = {"%0",        "%9",
-                                                   "n0",        "_",
-                                                   "list[",     "complex(",
-                                                   "nan",       "-inf",
-                                                   "None",      "f32[8]",
-                                                   " local",    "@x",
-                                                   " mesh=1",   " order=[",
-                                                   "{sum:x}",   " stride=[1]",
-                                                   "\n",        "    ",
-                                                   "moves(",    "fails(",
-                                                   "program ",  "guard ",
-                                                   "= ",        " line 3:1",
-                                                   "data=[",    "to=f32[",
-                                                   "number n",  "\\u00",
-                                                   "\"",        "(",
-                                                   ")",         ",",
-                                                   "[",         "]",
-                                                   "{",         "}",
-                                                   "=",         "@(x,y)",
-                                                   "1e999",     "99999999999",
-                                                   "\xff",      "aten::",
-                                                   "input ",    "init=",
-                                                   "required=", " placements=[\"SS(0,2)\"]"};
-
 const std::vector<std::string_view> kTypeTokens = {"f32",
                                                    "i64",
                                                    "bool",
@@ -806,8 +769,7 @@ std::vector<Target> make_targets(const std::string& root) {
   return {
       {"dump", 2, {dumps, kFactTokens, 16384}, feed_one_dump},
       {"schedule", 2, {schedules, kActionTokens, 16384}, feed_schedule},
-      {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 65536}, feed_graph},
-      {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 65536}, feed_graph},
+      {"graph", 6, {graph_texts(root), kFactTokens, 65536}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
       {"programs", 2, {program_texts(root), kFactTokens, 65536}, feed_played},
       {"recording", 1, {recording_texts(root), kFactTokens, 65536}, feed_recorded},

@@ -33,12 +33,12 @@ class Schedules(program.Program):
         if fact["schedule"] == "interleaved":
             words += ["--set", f"params.chunks={fact['chunks']}"]
         path = self.models / f"{FILES[fact['schedule']]}.toml"
-        text = self.shardlab("trace", path, "--ranks", "all", "--text", *words)[1]
-        graphs = re.split(r"^program ", text, flags=re.M)[1:]
+        text = self.shardlab("trace", path, "--ranks", "all", *words)[1]
+        graphs = re.split(r"^graph of rank ", text, flags=re.M)[1:]
         self.assertEqual(len(graphs), fact["ranks"])
         by_rank = []
         for rank, graph in enumerate(graphs):
-            found = re.findall(r"^collective (send|recv)\(.*source=(\d+)(.*)\) ", graph, re.M)
+            found = re.findall(r"^  (send|recv)\(.*source=(\d+)(.*)\) ", graph, re.M)
             by_rank.append([f"{kind} {self.way(fact, kind, rank, int(peer), more)} {peer}"
                             for kind, peer, more in found])
         return by_rank

@@ -12,7 +12,6 @@
 #include "tests/property/shipped_scenarios.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 
 namespace shardlab {
 namespace {
@@ -21,12 +20,6 @@ std::string text_of(const std::vector<ProgramGraph>& graphs) {
   std::string text;
   for (const ProgramGraph& graph : graphs) text += graph_json(graph);
   return text;
-}
-
-std::string lines_of(const std::vector<ProgramGraph>& graphs) {
-  std::string lines;
-  for (const ProgramGraph& graph : graphs) lines += graph_lines(graph);
-  return lines;
 }
 
 // The verdict of a message that nobody sends names its line, which is another in another text.
@@ -83,10 +76,6 @@ void trace_all(const ScenarioOptions& options, Outcomes& outcomes) {
     const std::string text = text_of(captured.graphs);
     const std::vector<ProgramGraph> read = read_graphs(text);
     CHECK(text_of(read) == text);
-    const std::string lines = lines_of(captured.graphs);
-    const std::vector<ProgramGraph> read_lines = read_graphs(lines);
-    CHECK(text_of(read_lines) == text);
-    CHECK(lines_of(read_lines) == lines);
     CHECK_FALSE(first_broken(read.front().guards, facts_of(shipped.scenario)).has_value());
     const ReplayRun replayed = replay_on_ranks(read, registry, options, {.pinned = true});
     const TraceReport report = compared(captured, replayed);

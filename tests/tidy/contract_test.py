@@ -374,11 +374,6 @@ class Contract(unittest.TestCase):
 
     def test_ops(self):
         self.same("## `ops --json`", self.keys_of("ops", "--json", "mm"))
-        self.same("## `ops --families --json`", self.keys_of("ops", "--families", "--json"))
-        (self.folder / "ops.json").write_text('{"ops": [{"op": "aten.mm.default"}]}', "utf-8")
-        (self.folder / "mm.jsonl").write_text('{"id": "mm#1", "op": "aten.add.Tensor"}\n', "utf-8")
-        self.same("## `ops --unrecorded --json`",
-                  self.keys_of("ops", "--unrecorded", str(self.folder), "--json"))
 
     def test_verify_ops(self):
         found = {}

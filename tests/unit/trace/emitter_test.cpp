@@ -1,5 +1,5 @@
 // Texts that make an object again: the expected text is the one of T-60.
-#include "trace/emitter.h"
+#include "tests/support/read_expression.h"
 
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/trace/traced.h"

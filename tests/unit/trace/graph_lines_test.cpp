@@ -1,11 +1,10 @@
-// The text form of a graph has the same content as its JSON, and reads back as the same graph; both
-// are written by hand here. Damaged text is refused with its line, column and field.
+// Graphs that tests write as lines, and the files that they mean: both are written by hand here. A
+// file reads back as the same graph.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "tests/unit/trace/graph_lines.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 
 namespace shardlab {
 namespace {
@@ -26,11 +25,10 @@ const std::string kInputObject =
     R"j("out":[{"v":0,"shape":[7,2],"dtype":"f32","placements":["S(0)","R"]}]})j"
     "\n";
 
-// Both ways: the graph of the text, and the text of the graph.
+// The file that the lines mean, which reads back as itself.
 void check_alike(const std::string& lines, const std::string& objects) {
-  CHECK(graph_json(read_graphs(lines).at(0)) == objects);
-  CHECK(graph_lines(read_graphs(objects).at(0)) == lines);
-  CHECK(graph_lines(read_graphs(lines).at(0)) == lines);
+  CHECK(graph_json(read_graph_lines(lines).at(0)) == objects);
+  CHECK(graph_json(read_graphs(objects).at(0)) == objects);
 }
 
 void check_node(const std::string& line, const std::string& object) {
@@ -38,7 +36,7 @@ void check_node(const std::string& line, const std::string& object) {
   check_alike(kHeaderLine + kInputLine + line + "\n", kHeaderObject + kInputObject + object + "\n");
 }
 
-TEST_CASE("T-60 the text of a graph says what its JSON says, and reads back as it") {
+TEST_CASE("T-60 guards, arguments, moves, collectives and failures read back from a graph's file") {
   check_alike(kHeaderLine + "guard type inputs.a = \"f32[7@x, 2]\"    line 4\n" +
                   "guard rank \"a b\" = \"0\"\n" + kInputLine,
               kHeaderObject +
@@ -62,7 +60,7 @@ TEST_CASE("T-60 the text of a graph says what its JSON says, and reads back as i
       R"j("error":{"class":"Value","message":"it is 3"}})j");
 }
 
-TEST_CASE("T-60 nodes of every form are written and read") {
+TEST_CASE("T-60 nodes of every kind read back from a graph's file") {
   check_node("collective all_gather(%0, group={mesh: 0, dims: [1]}, reduce=max, dim=1)",
              R"j({"k":"collective","name":"all_gather","args":[{"v":0}],)j"
              R"j("group":{"mesh":0,"dims":[1]},"reduce":"max","dim":1,"split_dim":0})j");
@@ -78,7 +76,7 @@ TEST_CASE("T-60 nodes of every form are written and read") {
   check_node("op \"no word\"()", R"j({"k":"op","name":"no word"})j");
 }
 
-TEST_CASE("T-60 numbers that follow from sizes are named before the node that makes them") {
+TEST_CASE("T-60 numbers that follow from sizes read back from a graph's file") {
   const std::string line =
       std::string(kHeaderLine)
           .replace(kHeaderLine.find(", generators"), 0, ", n_numbers=2, dynamic=True");
@@ -96,7 +94,7 @@ TEST_CASE("T-60 numbers that follow from sizes are named before the node that ma
 }
 
 // Uneven and empty lengths, cuts out of order, pending reductions, strides, other meshes.
-TEST_CASE("T-60 a type says placements, order, strides, mesh, and whether it is a plain tensor") {
+TEST_CASE("T-60 types read back with placements, order, strides, mesh, or as plain tensors") {
   const std::pair<std::string, std::string> types[] = {
       {"f32[7, 2]", R"j("shape":[7,2],"dtype":"f32","placements":["R","R"])j"},
       {"f32[7, 2] local", R"j("shape":[7,2],"dtype":"f32","local":true)j"},
@@ -119,68 +117,6 @@ TEST_CASE("T-60 a type says placements, order, strides, mesh, and whether it is 
         fmt::format("_, %0: {} = detach(%0)", text),
         fmt::format(R"j({{"k":"detach","args":[{{"v":0}}],"out":[null,{{"v":0,{}}}]}})j", object));
   }
-}
-
-std::string text_refusal(const std::string& text) {
-  try {
-    read_graphs(text);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kValue);
-    CHECK(error.find("fix") != nullptr);
-    return error.summary();
-  }
-  return "accepted";
-}
-
-TEST_CASE("damaged text is refused with its line, column and field") {
-  CHECK(text_refusal("\n  \n") == "line 2 of the graph is not JSON: it is damaged or cut off");
-  CHECK(text_refusal(kInputLine) ==
-        "line 1 of the graph, column 1: \"%0:\": a graph begins with its program");
-  CHECK(text_refusal("    moves()") == "line 1 of the graph, column 1: \" \": is below no node");
-  CHECK(text_refusal(kHeaderLine) ==
-        "line 2 of the graph: 'n_values' is 1, and the nodes before it give 0: it is cut off");
-  CHECK(text_refusal("program x(world=2, seed=1, meshes=[f32[2]])") ==
-        "line 1 of the graph, column 36: 'meshes': \"f32\": there is no type here");
-  const std::pair<std::string, std::string> nodes[] = {
-      {"hop(", ", column 5: 'args': the line ends, a value is missing"},
-      {"hop()", ": 'k' is 'hop', which is not a kind of node"},
-      {"aten::mm(%1)", ": 'args' is 1; it must be from 0 to 0"},
-      {"aten::mm(%)", ", column 11: 'args': \")\": is not a number"},
-      {"aten::mm(%0", ", column 12: the line ends, ')' is missing"},
-      {"aten::mm(%0) 3", ", column 14: \"3\": does not belong to the line"},
-      {"aten::mm(\"a)", ", column 10: 'args': \"\\\"a\": its quotes do not end"},
-      {"aten::mm(1e999)", ", column 10: 'args': \"1e999\": is not a value"},
-      {"aten::mm(x=1, x=2)", ", column 18: 'x': \")\": 'x' is given twice"},
-      {"aten::mm(colour=3)", ": 'colour' is not known"},
-      {"aten::mm(args=[])", ", column 18: the line ends, 'args' is not known"},
-      {"aten::mm()    line x", ", column 20: \"x\": is not a number"},
-      {"aten::mm()    line 3", ": 'at' must be a line and a column"},
-      {"%0: f32[7@z] = detach(%0)", ", column 11: \"z\": mesh {x:2, y:3} has no dim 'z'"},
-      {"%0: f32[7] mesh=2 = detach(%0)", ", column 5: \"f32\": the graph has no mesh 2"},
-      {"%0: f32[7@x] local = detach(%0)", ", column 11: \"x\": mesh {} has no dim 'x'"},
-      {"detach(%0, to=f32[-1])", ", column 19: 'to': \"-1\": size -1 is negative"},
-      {"aten::mm()\n    all_hop(f32[2])", ": 'comm.c' is not a collective"},
-  };
-  for (const auto& row : nodes) {
-    const auto& node = row.first;
-    const auto& said = row.second;
-    CAPTURE(node);
-    CHECK(text_refusal(kHeaderLine + kInputLine + node) == "line 3 of the graph" + said);
-  }
-  CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()" + '\0' + "x") ==
-        "line 3 of the graph, column 11: \"\\u0000x\": does not belong to the line");
-  CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()\n    all_reduce(2)") ==
-        "line 4 of the graph, column 16: \"2\": is not a type");
-}
-
-TEST_CASE("text takes no more memory than it is long") {
-  std::string deep(10'000, '[');
-  CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm(" + deep).find("values in values") !=
-        std::string::npos);
-  std::string many = "aten::mm(";
-  for (int i = 0; i < 100; ++i) many += fmt::format("x{}=1, ", i);
-  CHECK(text_refusal(kHeaderLine + kInputLine + many).find("more than 64 fields") !=
-        std::string::npos);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "tests/unit/trace/graph_lines.h"
 #include "trace/compare_graphs.h"
-#include "trace/graph_lines.h"
 #include "trace/graph_text.h"
 #include "trace/guards.h"
 #include "trace/sizes.h"

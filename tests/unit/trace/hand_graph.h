@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/unit/dispatch/op_mesh.h"
-#include "trace/graph_lines.h"
+#include "tests/unit/trace/graph_lines.h"
 #include "trace/replay.h"
 
 namespace shardlab::test {

@@ -9,7 +9,6 @@
 #include "tests/unit/dispatch/op_mesh.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_json.h"
-#include "trace/graph_lines.h"
 #include "trace/graph_text.h"
 #include "trace/recorder.h"
 #include "trace/replay.h"
@@ -55,10 +54,9 @@ void check_events(const EventRow& row, std::int64_t rows) {
     }
     const ProgramGraph graph = recorder.function(made);
     CHECK(nodes_of(graph) == row.nodes);
-    const std::string text = graph_lines(graph);
-    const ProgramGraph read = read_graph_lines(text).at(0);
-    CHECK(graph_lines(read) == text);
-    CHECK(graph_json(read) == graph_json(graph));
+    const std::string text = graph_json(graph);
+    const ProgramGraph read = read_graphs(text).at(0);
+    CHECK(graph_json(read) == text);
     CHECK_FALSE(graph_text(graph, GraphLevel::kRank).empty());
     CHECK_FALSE(first_difference(graph, read).has_value());
     const Replayed replayed = replay(read, mesh.layout()->arena(), std::vector<DTensor>{input()});
@@ -111,7 +109,7 @@ TEST_CASE("T-1 T-58 ops, factories, seeds and generators come again") {
   });
 }
 
-TEST_CASE("T-1 T-58 what enters and leaves the mesh comes again") {
+TEST_CASE("T-1 T-58 calls that enter and leave the mesh run again") {
   check_events({
       {"moves", "redistribute redistribute",
        [](const MeshLayout*, const DTensor& x) {
@@ -286,7 +284,7 @@ TEST_CASE("T-63 a program that fails is written with its failure, which comes ag
     REQUIRE(graph.nodes.back().error.has_value());
     CHECK(graph.nodes.back().error->kind == "Value");
     CHECK(graph_text(graph, GraphLevel::kProgram).find("    fails: ") != std::string::npos);
-    const ProgramGraph read = read_graph_lines(graph_lines(graph)).at(0);
+    const ProgramGraph read = read_graphs(graph_json(graph)).at(0);
     CHECK_THROWS_AS(replay(read, mesh.layout()->arena(), std::vector<DTensor>{x}), Error);
   });
 }

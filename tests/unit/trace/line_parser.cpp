@@ -1,5 +1,5 @@
 // A character at a time; the first character of a value decides how it is parsed.
-#include "trace/line_parser.h"
+#include "tests/unit/trace/line_parser.h"
 
 #include <fmt/format.h>
 

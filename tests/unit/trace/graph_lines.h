@@ -1,5 +1,5 @@
-// graph_lines.h - graphs as files that people read and compare: the same objects as in JSON
-// (graph_json.h), one line a node, with the parts of the node below it.
+// graph_lines.h - graphs as tests write them by hand: the objects of graph_json.h, one line a node,
+// with the parts of the node below it.
 //
 //   program "Two layers"(world=8, seed=0, meshes=[{shape: [2, 4], names: [dp, tp]}], ...)
 //   guard type inputs.x = "f32[8@dp, 16]"    line 18
@@ -11,9 +11,8 @@
 // every other node by its kind and its name. The brackets contain the arguments, then the fields
 // that JSON has, by the same names. A plain tensor, or one that is on another mesh than the first
 // or not contiguous, is marked behind its type: "f32[3, 2] local", "mesh=1", "stride=[1, 3]";
-// placements that a type cannot express are "placements=[...]". A file holds one graph, or those of
-// all classes of ranks. A text that is printed, read and printed again is the same, with the same
-// JSON. The report of graph_text.h looks alike and leaves out what a reader does not need.
+// placements that a type cannot express are "placements=[...]". The report of graph_text.h looks
+// alike and leaves out what a reader does not need.
 #pragma once
 
 #include <string>
@@ -24,10 +23,6 @@
 
 namespace shardlab {
 
-/// Ends with an end of line.
-std::string graph_lines(const ProgramGraph& graph);
-
-/// Never takes more memory than a small multiple of the text.
 ///   fails  Value: a text that is not a graph, with line, column and field
 std::vector<ProgramGraph> read_graph_lines(std::string_view text);
 

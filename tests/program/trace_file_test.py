@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A graph's text form at the command line: written, compared, run, checked against a scenario.
+"""A graph's file at the command line: written, compared, run, checked against a scenario.
 
-    trace_text_test.py PROGRAM
+    trace_file_test.py PROGRAM
 """
 
 import json
@@ -82,37 +82,37 @@ c = b + 1
 """
 
 
-class TextForm(program.Program):
+class GraphFiles(program.Program):
     def text_of(self, scenario, name):
-        self.fine("trace", scenario, "--text", "--out", name)
+        self.fine("trace", scenario, "--out", name)
         return (self.folder / name).read_text(encoding="utf-8")
 
     def test_ranks_that_hold_a_nan_have_one_graph(self):
         report = self.fine("trace", text=NOT_A_NUMBER)
         self.assertIn("same on 2 ranks, replay bitwise", report)
 
-    def test_it_is_a_line_a_node_and_stands_for_the_program(self):
+    def test_a_line_is_a_node_and_runs_in_place_of_the_program(self):
         self.plant(own=SCENARIO)
-        text = self.text_of("own.toml", "own.graph")
-        self.assertIn("%1: f32[6, 5@tp] = input w(init=randn, scale=0.5, requires_grad=True)\n",
-                      text)
-        self.assertIn("%2: f32[0@dp, 3] = input none(init=randn)\n", text)
-        self.assertIn("%4: f32[7@dp, 5] = redistribute(%3, to=f32[7@dp, 5])    line 12:13\n"
-                      "    all_gather(f32[4, 3], group=tp, ranks=[0, 1])\n", text)
-        self.assertEqual(self.fine("trace", "own.toml", "--text"), text)
-        of_rank = self.fine("trace", "own.toml", "--text", "--rank", "3")
-        self.assertIn("    all_gather(f32[3, 2], group=tp, ranks=[2, 3])\n", of_rank)
+        nodes = {node["out"][0]["v"]: node
+                 for node in map(json.loads, self.text_of("own.toml", "own.graph").splitlines())
+                 if node.get("out")}
+        self.assertEqual(nodes[1]["recipe"], {"init": "randn", "scale": 0.5})
+        self.assertEqual(nodes[1]["out"][0]["placements"], ["R", "S(1)"])
+        self.assertEqual(nodes[2]["out"][0]["shape"], [0, 3])
+        self.assertEqual(nodes[4]["at"], [12, 13])
+        self.assertEqual(nodes[4]["comm"], [{"c": "all_gather", "group": "tp", "ranks": [0, 1],
+                                             "dtype": "f32", "shape": [4, 3]}])
+        of_rank = self.fine("trace", "own.toml", "--rank", "3")
+        self.assertIn("all_gather over tp f32[3, 2] ranks 2-3\n", of_rank)
         self.assertIn("bitwise", self.fine("replay", "own.graph"))
         self.assertIn("guards hold", self.fine("trace", "--check", "own.graph", "own.toml"))
 
     def test_collectives_that_fill_tensors_and_their_waits_run_again(self):
         self.plant(own=FILLED)
         text = self.text_of("own.toml", "own.graph")
-        self.assertIn("in_place=True, work=0)", text)
-        self.assertIn("wait(work=1)", text)
+        self.assertIn('"in_place":true,"work":0', text)
+        self.assertIn('{"k":"wait","work":1', text)
         self.assertIn("bitwise", self.fine("replay", "own.graph"))
-        self.fine("trace", "own.toml", "--out", "own.json")
-        self.assertIn("bitwise", self.fine("replay", "own.json"))
         again = self.fine("trace", "own.toml", "--toml")
         self.assertIn(' = dist.all_gather([', again)
         self.assertIn("group_src=0", again)
@@ -136,7 +136,7 @@ class TextForm(program.Program):
         self.assertIn("aten::amax", output)
         old, new = text.splitlines()[1:], self.text_of("own.toml", "new.graph").splitlines()[1:]
         apart = [(a, b) for a, b in zip(old, new)
-                 if a.split("    line")[0] != b.split("    line")[0]]
+                 if {**json.loads(a), "at": 0} != {**json.loads(b), "at": 0}]
         self.assertEqual(len(apart), 1, apart)
         self.assertEqual(len(old), len(new))
 
@@ -171,13 +171,14 @@ class TextForm(program.Program):
     def test_a_damaged_file_is_named_with_the_line_and_the_field(self):
         self.plant(own=SCENARIO)
         text = self.text_of("own.toml", "own.graph")
-        (self.folder / "bad.graph").write_text(text.replace("to=f32[7@dp, 5]", "to=f32[7@pp, 5]"),
-                                               encoding="utf-8")
+        right = '"to":{"shape":[7,5],"dtype":"f32"'
+        self.assertIn(right, text)
+        wrong = text.replace(right, right.replace("f32", "f33"))
+        (self.folder / "bad.graph").write_text(wrong, encoding="utf-8")
         for command in (["replay", "bad.graph"], ["trace", "--check", "bad.graph", "own.toml"]):
             code, _, errors = self.shardlab(*command)
             self.assertEqual(code, 2)
-            self.assertRegex(errors, r"bad.graph: line \d+ of the graph, column \d+: 'to': ")
-            self.assertIn("has no dim 'pp'", errors)
+            self.assertRegex(errors, r"bad.graph: line \d+ of the graph: 'to.dtype' is not a dtype")
 
 
 if __name__ == "__main__":

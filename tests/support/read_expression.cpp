@@ -1,11 +1,12 @@
 // Names with calls and methods behind them, numbers, texts, None and lists: nothing nests deeper
 // than the ranks of a mesh.
+#include "tests/support/read_expression.h"
+
 #include <cctype>
 #include <charconv>
 
 #include "base/fix.h"
 #include "base/read_real.h"
-#include "trace/emitter.h"
 
 namespace shardlab {
 

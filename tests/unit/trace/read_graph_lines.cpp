@@ -6,10 +6,10 @@
 #include <array>
 #include <memory>
 
-#include "trace/graph_lines.h"
+#include "tests/unit/trace/graph_lines.h"
+#include "tests/unit/trace/line_parser.h"
+#include "tests/unit/trace/line_types.h"
 #include "trace/graph_objects.h"
-#include "trace/line_parser.h"
-#include "trace/line_types.h"
 
 namespace shardlab {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/unit/trace/line_types.h"
 #include "trace/graph_objects.h"
-#include "trace/line_types.h"
 
 namespace shardlab {
 
