@@ -145,98 +145,56 @@ Value performed(const DistCall& call, const CollectInto& what) {
   return work_value(std::move(work));
 }
 
-Value dist_all_reduce(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.all_reduce", {"tensor", "op=", "group=", "async_op="},
-                      std::move(values));
-  const DTensor x = call.tensor("tensor");
-  const ReduceOp op = call.op();
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kAllReduce, .inputs = {x}, .outputs = {x}, .op = op});
-}
+/// A function with a tensor on each side, or a list of one for each rank: its parameters begin with
+/// the output and the input, or with the one tensor that is both.
+struct DistRow {
+  const char* name;
+  Kind kind;
+  std::string_view parameters;
+};
+constexpr DistRow kAllReduceRow{"dist.all_reduce", Kind::kAllReduce, "tensor op= group= async_op="};
+constexpr DistRow kReduceRow{"dist.reduce", Kind::kReduce,
+                             "tensor dst= op= group= async_op= group_dst="};
+constexpr DistRow kBroadcastRow{"dist.broadcast", Kind::kBroadcast,
+                                "tensor src= group= async_op= group_src="};
+constexpr DistRow kAllGatherRow{"dist.all_gather", Kind::kAllGather,
+                                "tensor_list tensor group= async_op="};
+constexpr DistRow kAllGatherIntoRow{"dist.all_gather_into_tensor", Kind::kAllGather,
+                                    "output_tensor input_tensor group= async_op="};
+constexpr DistRow kReduceScatterRow{"dist.reduce_scatter", Kind::kReduceScatter,
+                                    "output input_list op= group= async_op="};
+constexpr DistRow kReduceScatterTensorRow{"dist.reduce_scatter_tensor", Kind::kReduceScatter,
+                                          "output input op= group= async_op="};
+constexpr DistRow kAllToAllRow{"dist.all_to_all", Kind::kAllToAll,
+                               "output_tensor_list input_tensor_list group= async_op="};
+constexpr DistRow kAllToAllSingleRow{
+    "dist.all_to_all_single", Kind::kAllToAll,
+    "output input output_split_sizes= input_split_sizes= group= async_op="};
 
-Value dist_reduce(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.reduce",
-                      {"tensor", "dst=", "op=", "group=", "async_op=", "group_dst="},
-                      std::move(values));
-  const DTensor x = call.tensor("tensor");
-  const ReduceOp op = call.op();
+template <const DistRow& row>
+Value run_dist_row(Interpreter& in, const Value*, CallValues values) {
+  std::vector<std::string_view> names;
+  for (std::size_t at = 0; at < row.parameters.size(); at += names.back().size() + 1) {
+    names.push_back(row.parameters.substr(at, row.parameters.find(' ', at) - at));
+  }
+  const DistCall call(in, row.name, names, std::move(values));
+  const auto side = [&](std::string_view name) {
+    return name.ends_with("list") ? call.tensors(name) : std::vector<DTensor>{call.tensor(name)};
+  };
+  const bool written = names[1].ends_with('=');
+  CollectInto what{.kind = row.kind};
+  if (written) what.inputs = what.outputs = side(names[0]);
+  what.op = call.op();
   if (!call.takes_part()) return call.nothing();
-  const std::int64_t root = call.root("dst", "group_dst", false);
-  return performed(call,
-                   {.kind = Kind::kReduce, .inputs = {x}, .outputs = {x}, .op = op, .root = root});
-}
-
-Value dist_broadcast(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.broadcast", {"tensor", "src=", "group=", "async_op=", "group_src="},
-                      std::move(values));
-  const DTensor x = call.tensor("tensor");
-  if (!call.takes_part()) return call.nothing();
-  const std::int64_t root = call.root("src", "group_src", false);
-  return performed(call, {.kind = Kind::kBroadcast, .inputs = {x}, .outputs = {x}, .root = root});
-}
-
-Value dist_all_gather(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.all_gather", {"tensor_list", "tensor", "group=", "async_op="},
-                      std::move(values));
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kAllGather,
-                          .inputs = {call.tensor("tensor")},
-                          .outputs = call.tensors("tensor_list")});
-}
-
-Value dist_all_gather_into(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.all_gather_into_tensor",
-                      {"output_tensor", "input_tensor", "group=", "async_op="}, std::move(values));
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kAllGather,
-                          .inputs = {call.tensor("input_tensor")},
-                          .outputs = {call.tensor("output_tensor")}});
-}
-
-Value dist_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.reduce_scatter",
-                      {"output", "input_list", "op=", "group=", "async_op="}, std::move(values));
-  const ReduceOp op = call.op();
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kReduceScatter,
-                          .inputs = call.tensors("input_list"),
-                          .outputs = {call.tensor("output")},
-                          .op = op});
-}
-
-Value dist_reduce_scatter_tensor(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.reduce_scatter_tensor",
-                      {"output", "input", "op=", "group=", "async_op="}, std::move(values));
-  const ReduceOp op = call.op();
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kReduceScatter,
-                          .inputs = {call.tensor("input")},
-                          .outputs = {call.tensor("output")},
-                          .op = op});
-}
-
-Value dist_all_to_all(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.all_to_all",
-                      {"output_tensor_list", "input_tensor_list", "group=", "async_op="},
-                      std::move(values));
-  if (!call.takes_part()) return call.nothing();
-  return performed(call, {.kind = Kind::kAllToAll,
-                          .inputs = call.tensors("input_tensor_list"),
-                          .outputs = call.tensors("output_tensor_list")});
-}
-
-Value dist_all_to_all_single(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(
-      in, "dist.all_to_all_single",
-      {"output", "input", "output_split_sizes=", "input_split_sizes=", "group=", "async_op="},
-      std::move(values));
-  if (!call.takes_part()) return call.nothing();
-  const Parameters& given = call.given();
-  return performed(call, {.kind = Kind::kAllToAll,
-                          .inputs = {given.tensor("input")},
-                          .outputs = {given.tensor("output")},
-                          .send_rows = given.sizes_or("input_split_sizes", {}),
-                          .receive_rows = given.sizes_or("output_split_sizes", {})});
+  if (!written) {
+    what.inputs = side(names[1]);
+    what.outputs = side(names[0]);
+  }
+  if (row.kind == Kind::kReduce) what.root = call.root("dst", "group_dst", false);
+  if (row.kind == Kind::kBroadcast) what.root = call.root("src", "group_src", false);
+  what.send_rows = call.given().sizes_or("input_split_sizes", {});
+  what.receive_rows = call.given().sizes_or("output_split_sizes", {});
+  return performed(call, what);
 }
 
 // A list that only the root has. torch takes an empty one for none.
@@ -319,26 +277,26 @@ BuiltinTable dist_builtins() {
   constexpr Member kCalled = Member::kMethod;
   static const Builtin kTable[] = {
       {"P2POp", run_p2p_op, kCalled, true},
-      {"all_gather", dist_all_gather, kCalled, true},
-      {"all_gather_into_tensor", dist_all_gather_into, kCalled, true},
+      {"all_gather", run_dist_row<kAllGatherRow>, kCalled, true},
+      {"all_gather_into_tensor", run_dist_row<kAllGatherIntoRow>, kCalled, true},
       {"all_gather_object", run_all_gather_object, kCalled, true},
-      {"all_gather_single", dist_all_gather_into, kCalled, true},
-      {"all_reduce", dist_all_reduce, kCalled, true},
-      {"all_to_all", dist_all_to_all, kCalled, true},
-      {"all_to_all_single", dist_all_to_all_single, kCalled, true},
+      {"all_gather_single", run_dist_row<kAllGatherIntoRow>, kCalled, true},
+      {"all_reduce", run_dist_row<kAllReduceRow>, kCalled, true},
+      {"all_to_all", run_dist_row<kAllToAllRow>, kCalled, true},
+      {"all_to_all_single", run_dist_row<kAllToAllSingleRow>, kCalled, true},
       {"barrier", dist_barrier, kCalled, true},
       {"batch_isend_irecv", run_batch_isend_irecv, kCalled, true},
-      {"broadcast", dist_broadcast, kCalled, true},
+      {"broadcast", run_dist_row<kBroadcastRow>, kCalled, true},
       {"broadcast_object_list", run_broadcast_object_list, kCalled, true},
       {"gather", dist_gather, kCalled, true},
       {"gather_object", run_gather_object, kCalled, true},
       {"irecv", run_irecv, kCalled, true},
       {"isend", run_isend, kCalled, true},
       {"recv", run_recv, kCalled, true},
-      {"reduce", dist_reduce, kCalled, true},
-      {"reduce_scatter", dist_reduce_scatter, kCalled, true},
-      {"reduce_scatter_single", dist_reduce_scatter_tensor, kCalled, true},
-      {"reduce_scatter_tensor", dist_reduce_scatter_tensor, kCalled, true},
+      {"reduce", run_dist_row<kReduceRow>, kCalled, true},
+      {"reduce_scatter", run_dist_row<kReduceScatterRow>, kCalled, true},
+      {"reduce_scatter_single", run_dist_row<kReduceScatterTensorRow>, kCalled, true},
+      {"reduce_scatter_tensor", run_dist_row<kReduceScatterTensorRow>, kCalled, true},
       {"scatter", dist_scatter, kCalled, true},
       {"scatter_object_list", run_scatter_object_list, kCalled, true},
       {"send", run_send, kCalled, true},

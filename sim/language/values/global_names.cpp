@@ -18,38 +18,6 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 31> kModules = {"torch",
-                                                       "functools",
-                                                       "F",
-                                                       "spmd_types",
-                                                       "spmd_types.checker",
-                                                       "spmd_types.rules",
-                                                       "torch.nn",
-                                                       "aten",
-                                                       "math",
-                                                       "torch.Tensor",
-                                                       "torch.autograd",
-                                                       "torch.cuda",
-                                                       "torch.nn.functional",
-                                                       "torch.nn.utils",
-                                                       "torch.distributed",
-                                                       "torch.distributed.GroupMember",
-                                                       "torch.distributed.ReduceOp",
-                                                       "torch.distributed._functional_collectives",
-                                                       "torch.distributed.device_mesh",
-                                                       "torch.distributed.device_mesh.DeviceMesh",
-                                                       "torch.distributed.group",
-                                                       "torch.distributed.nn",
-                                                       "torch.distributed.nn.functional",
-                                                       "torch.distributed.tensor",
-                                                       "torch.distributed.tensor.DTensor",
-                                                       "torch.fft",
-                                                       "torch.linalg",
-                                                       "torch.ops",
-                                                       "torch.special",
-                                                       "torch.utils",
-                                                       "torch.utils.checkpoint"};
-
 /// "linalg" of "torch.linalg"; empty for other modules.
 std::string_view family_of(std::string_view module) {
   constexpr std::string_view kTorch = "torch.";
@@ -155,8 +123,17 @@ bool has_table(std::string_view module) {
   return std::ranges::find(kTables, module, &TableRow::module) != std::end(kTables);
 }
 
+bool has_world_rows(std::string_view module) {
+  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+}
+
 bool is_module(std::string_view path) {
-  return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
+  constexpr std::string_view kOthers[] = {"aten",      "F",
+                                          "torch",     "torch.distributed.tensor",
+                                          "torch.nn",  "torch.nn.functional",
+                                          "torch.ops", "torch.Tensor"};
+  return has_table(path) || has_world_rows(path) || !family_of(path).empty() ||
+         std::ranges::count(kOthers, path) > 0;
 }
 
 /// "aten" for aten and torch.ops.aten; empty for modules that are no namespace of ops.
@@ -182,8 +159,7 @@ std::set<std::string, std::less<>> op_namespaces(const OpRegistry& registry) {
 }  // namespace
 
 bool has_members_only(std::string_view module) {
-  return !has_table(module) &&
-         std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+  return !has_table(module) && has_world_rows(module);
 }
 
 std::string op_of_module(std::string_view module) {
