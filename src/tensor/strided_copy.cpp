@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/inline_vector.h"
-#include "tensor/past_caches.h"
 #include "tensor/turn_square.h"
 
 namespace shardlab {
@@ -61,45 +60,26 @@ void copy_row(T* to, const T* from, const CopyDim& row) {
   }
 }
 
-// The tile that is transposed at a time: rows of the target by columns, which are rows of the
-// source. A part of four cache lines of the source is read at once, where there are as many rows,
-// and written as four of the target.
+// The side of a tile that is transposed at a time: two cache lines, which are read once.
 template <typename T>
-constexpr std::int64_t kTileRows = 256 / sizeof(T);
-template <typename T>
-constexpr std::int64_t kTileColumns = 256 / sizeof(T);
+constexpr std::int64_t kTile = 128 / sizeof(T);
 
-// A tile of `rows` rows and kTileColumns columns, a square at a time; of the source each cache line
-// is touched once.
-template <typename T, std::int64_t rows>
-[[gnu::always_inline]] inline void turn_squares(T* to, std::int64_t to_step, const T* from,
-                                                std::int64_t from_step) {
-  constexpr std::int64_t kSide = kLanesTurned<T>, kLine = kCacheLine / sizeof(T);
-  for (std::int64_t c = 0; c < kTileColumns<T>; c += kSide) {
-    for (std::int64_t line = 0; line < rows; line += kLine) {
-      for (std::int64_t r = line; r < line + kLine; r += kSide) {
-        turn_square(to + r * to_step + c, to_step, from + r + c * from_step, from_step);
-      }
+// A tile, a square at a time. Rows a large power of two apart share few places in a cache: they are
+// written whole, from a local block.
+template <typename T>
+void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
+  constexpr std::int64_t kSharing = 512, kSide = kLanesTurned<T>;
+  const bool shares = to_step * static_cast<std::int64_t>(sizeof(T)) % kSharing == 0;
+  T block[kTile<T>][kTile<T>];
+  T* const into = shares ? block[0] : to;
+  const std::int64_t step = shares ? kTile<T> : to_step;
+  for (std::int64_t c = 0; c < kTile<T>; c += kSide) {
+    for (std::int64_t r = 0; r < kTile<T>; r += kSide) {
+      turn_square(into + r * step + c, step, from + r + c * from_step, from_step);
     }
   }
-}
-
-// Rows a large power of two apart share few places in a cache: they are written whole, from a local
-// block.
-template <typename T, std::int64_t rows>
-void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, bool past) {
-  constexpr std::int64_t kSharing = 512;
-  if (!past && to_step * static_cast<std::int64_t>(sizeof(T)) % kSharing != 0) {
-    return turn_squares<T, rows>(to, to_step, from, from_step);
-  }
-  alignas(64) T block[rows][kTileColumns<T>];
-  turn_squares<T, rows>(block[0], kTileColumns<T>, from, from_step);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    if (past) {
-      write_past_caches(to + r * to_step, block[r], sizeof(block[r]));
-    } else {
-      std::memcpy(to + r * to_step, block[r], sizeof(block[r]));
-    }
+  for (std::int64_t r = 0; shares && r < kTile<T>; ++r) {
+    std::memcpy(to + r * to_step, block[r], sizeof(block[r]));
   }
 }
 
@@ -125,68 +105,25 @@ void turn_part(T* to, const T* from, const CopyDim& outer, const CopyDim& inner)
   }
 }
 
-// Columns of the target before the first that begins a cache line in all of its rows; -1: none
-// does.
-template <typename T>
-std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
-  constexpr std::uintptr_t kLine = kCacheLine;
-  const std::uintptr_t within = reinterpret_cast<std::uintptr_t>(to) % kLine;
-  if (outer.to * static_cast<std::int64_t>(sizeof(T)) % kLine != 0 || within % sizeof(T) != 0) {
-    return -1;
-  }
-  return static_cast<std::int64_t>((kLine - within) % kLine / sizeof(T));
-}
-
-// Whole tiles of rows and columns; the rest of either is for turn_part.
-template <typename T, std::int64_t rows>
-void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool ahead,
-                bool past) {
-  constexpr std::int64_t kColumns = kTileColumns<T>, kLine = kCacheLine / sizeof(T);
-  for (std::int64_t row = 0; row < outer.size; row += rows) {
-    for (std::int64_t column = 0; column < inner.size; column += kColumns) {
-      const T* source = from + row + column * inner.from;
-      // The next tile is fetched meanwhile, not as near as this one.
-      for (std::int64_t c = 0; ahead && column + kColumns < inner.size && c < kColumns; ++c) {
-        const T* next = source + (kColumns + c) * inner.from;
-        for (std::int64_t i = 0; i < rows; i += kLine) __builtin_prefetch(next + i, 0, 2);
-      }
-      turn_tile<T, rows>(to + row * outer.to + column, outer.to, source, inner.from, past);
-    }
-  }
-}
-
-// The source is contiguous along `outer`, the target mostly along `inner`. A source at least as
-// large as half a core's cache is fetched ahead; targets beyond all caches are written past them.
+// The source is contiguous along `outer`, the target mostly along `inner`.
 template <typename T>
 void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
-  std::int64_t rows = 0, first = 0, columns = 0;
+  std::int64_t rows = 0, columns = 0;
   if constexpr (kByVectors<T>) {
-    constexpr std::int64_t kAheadBytes = std::int64_t{512} << 10;
-    const std::int64_t bytes = outer.size * inner.size * static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t lead = is_beyond_caches(bytes) ? columns_before_line(to, outer) : -1;
-    first = std::clamp<std::int64_t>(lead, 0, inner.size);
-    constexpr std::int64_t kRows = kTileRows<T>, kFewRows = kRows / 2;
-    rows = outer.size - outer.size % kFewRows;
-    columns = inner.size - first - (inner.size - first) % kTileColumns<T>;
-    if (inner.to != 1 || rows == 0 || columns == 0) rows = first = columns = 0;
-    const std::int64_t most = rows - rows % kRows;
-    const CopyDim across{columns, inner.to, inner.from};
-    T* target = to + first;
-    const T* source = from + first * inner.from;
-    const bool ahead = bytes >= kAheadBytes, past = lead >= 0;
-    turn_tiles<T, kRows>(target, source, {most, outer.to, 1}, across, ahead, past);
-    turn_tiles<T, kFewRows>(target + most * outer.to, source + most, {rows - most, outer.to, 1},
-                            across, ahead, past);
-    if (past) end_writes_past_caches();
+    if (inner.to == 1) {
+      rows = outer.size - outer.size % kTile<T>;
+      columns = inner.size - inner.size % kTile<T>;
+    }
+    for (std::int64_t row = 0; row < rows; row += kTile<T>) {
+      for (std::int64_t column = 0; column < columns; column += kTile<T>) {
+        turn_tile(to + row * outer.to + column, outer.to, from + row + column * inner.from,
+                  inner.from);
+      }
+    }
   }
-  const auto part = [&](std::int64_t row, std::int64_t height, std::int64_t column,
-                        std::int64_t width) {
-    turn_part(to + row * outer.to + column * inner.to, from + row + column * inner.from,
-              {height, outer.to, 1}, {width, inner.to, inner.from});
-  };
-  part(0, rows, 0, first);
-  part(0, rows, first + columns, inner.size - first - columns);
-  part(rows, outer.size - rows, 0, inner.size);
+  turn_part(to + columns * inner.to, from + columns * inner.from, {rows, outer.to, 1},
+            {inner.size - columns, inner.to, inner.from});
+  turn_part(to + rows * outer.to, from + rows, {outer.size - rows, outer.to, 1}, inner);
 }
 
 template <typename T>
