@@ -85,7 +85,7 @@ TEST_CASE("B-18 nccl: communicators that the environment makes not block are pol
   CHECK(joined(texts) == "");
 }
 
-TEST_CASE("B-18 nccl: where communicators do not block, a rank that does not come is missed") {
+TEST_CASE("B-18 nccl: a rank that does not come is missed where communicators do not block") {
   const LongDeadline nobody_waits_for_ever;
   const Variable not_blocking("NCCL_COMM_BLOCKING", "0");
   const auto texts = on_nccl_ranks(2, [](Rank& me) {

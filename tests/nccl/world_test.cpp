@@ -92,7 +92,7 @@ TEST_CASE("B-16 an exception passes groups and pending results without waiting f
   check_reported(failures, "no memory left");
 }
 
-TEST_CASE("B-16 what a failure cut short is never read") {
+TEST_CASE("B-16 a result that a failure cut short is never read") {
   bool read = false;
   const auto failures = failures_of([&](RankContext& rank) {
     const Tensor y =

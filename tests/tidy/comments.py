@@ -1,5 +1,5 @@
 """Comments that open with a clause ("What a rank holds", "By rank") or a code ("none: ") in place
-of their subject, and sentences in them that open with a clause."""
+of their subject, sentences in them that open with a clause, and names of tests that do."""
 
 import re
 
@@ -50,4 +50,21 @@ def check_openers(repository):
                 yield Problem(path, line, f"{text} ({len(found)} in {folder}, {most} at most)")
 
 
-CHECKS = (check_openers,)
+# A name has ids in front: TEST_CASE("B-17 R-2 cuda: what is sent").
+TEST_NAME = re.compile(
+    r'\b(?:TEST_CASE|SUBCASE|SHARD_TEST)\(\s*"(?:[A-Z]+-\d+ |\w+: )*'
+    r"(what|where|that|who|whose|of|by|as)\b(?!\()",
+    re.IGNORECASE,
+)
+
+
+def check_test_names(repository):
+    for path, file in repository.files.items():
+        if not path.startswith("tests/") or not path.endswith(".cpp"):
+            continue
+        for name in TEST_NAME.finditer(file.text):
+            text = f"the name of a test opens with {name[1]}; begin with its subject"
+            yield Problem(path, file.line_of(name.start()), text)
+
+
+CHECKS = (check_openers, check_test_names)

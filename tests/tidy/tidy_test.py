@@ -309,6 +309,15 @@ class Tidy(unittest.TestCase):
         self.assertEqual(self.in_error_cpp(subject_first), [])
         self.assertEqual(self.in_error_cpp("// Whatever"), [])
 
+    def test_names_of_tests_open_with_their_subject(self):
+        path = "tests/unit/mesh/layout_test.cpp"
+        problem = f"{path}:1: the name of a test opens with what; begin with its subject"
+        for name in ("what a rank holds", "B-1 K-2 what a rank holds", "B-1 cuda: what it holds"):
+            self.assertIn(problem, self.found({path: f'TEST_CASE("{name}") {{}}\n'}), name)
+        for name in ("B-1 pieces that a rank holds", "choices: where(x)", "offsets"):
+            found = self.found({path: f'TEST_CASE("{name}") {{}}\n'})
+            self.assertNotIn("opens", " ".join(found), name)
+
     def test_long_lines(self):
         self.assert_finds({"a.py": "x" * 101 + "\n"}, "a.py:1: 101 columns of 100")
         self.assertEqual(self.found({"a.py": "é" * 100 + "\n"}), [])

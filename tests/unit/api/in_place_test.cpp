@@ -98,7 +98,7 @@ TEST_CASE("a training loop by hand: leaves are written while nothing is recorded
       4);  // an op gathers fewer rows than ranks, and a tensor that is written does not move
 }
 
-TEST_CASE("what a training loop gets wrong is told with what to write instead") {
+TEST_CASE("mistakes of training loops are refused with the line to write instead") {
   const auto text_of = [](const std::function<void(const DTensor& w)>& wrong) {
     std::string text;
     spmd(1, [&](RankContext&) {
@@ -159,7 +159,7 @@ TEST_CASE("B-27 a handle without a tensor is refused by the name of the function
   });
 }
 
-TEST_CASE("item: of one element, whatever holds it") {
+TEST_CASE("item() gives the one element, whatever tensor has it") {
   on_meshes([](const auto& placed) {
     const DTensor x = placed({1, 2, 3, 4});
     CHECK(x.sum().item().to_double() == 10);

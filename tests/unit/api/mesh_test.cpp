@@ -92,7 +92,7 @@ TEST_CASE("a leaf is distributed to a leaf, what lies so already to itself") {
   });
 }
 
-TEST_CASE("what can't be placed is refused with the way out") {
+TEST_CASE("a tensor that cannot be placed is refused with a fix") {
   spmd(2, [](RankContext&) {
     const MeshLayout* mesh = init_mesh({{"tp", 2}});
     const DTensor x = distribute_tensor(seven(), mesh, "tp=S(0)");

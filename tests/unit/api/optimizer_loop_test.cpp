@@ -167,7 +167,7 @@ TEST_CASE("Adam and AdamW step as their formula does, with each combination of o
   }
 }
 
-TEST_CASE("what an optimizer cannot train is refused with the name of the optimizer and the fix") {
+TEST_CASE("a parameter that cannot be trained is refused with the optimizer's name and a fix") {
   spmd(1, [](RankContext&) {
     const DTensor plain = ones({2});
     DTensor leaf = ones({2});

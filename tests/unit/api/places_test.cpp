@@ -44,7 +44,7 @@ TEST_CASE(
   check_at(text_of([](auto&, auto* mesh) { row_wise(rows(mesh), {ones({3})}, "x"); }), __LINE__);
 }
 
-TEST_CASE("B-17 what backward finds is told with the line that asks for it") {
+TEST_CASE("B-17 errors of backward have the line that calls it") {
   const int here = __LINE__;
   const std::string text = text_of([](auto&, auto* mesh) {
     const DTensor y = exp(rows(mesh).requires_grad_());
@@ -65,7 +65,7 @@ TEST_CASE("B-17 a deadlock names the lines at which ranks wait") {
   check_at(text, here + 4);
 }
 
-TEST_CASE("what is not a call of this library has no line, and no stale one") {
+TEST_CASE("code that is not a call of this library has no line, and no stale one") {
   spmd(1, [](RankContext& rank) {
     static_cast<void>(ones({2}) + 1);
     CHECK(rank.position.file == nullptr);

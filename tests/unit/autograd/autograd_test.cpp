@@ -179,7 +179,7 @@ TEST_CASE("an in-place op on a result takes part in the gradient") {
   });
 }
 
-TEST_CASE("what cannot have a gradient is refused") {
+TEST_CASE("a tensor that cannot have a gradient is refused") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     const DTensor index = mesh.place("R", {2}, {0, 1}, DType::kI64);

@@ -157,7 +157,7 @@ TEST_CASE("B-26 Megatron's f and g on two ranks: a sum in backward, or in forwar
   });
 }
 
-TEST_CASE("B-26 what was saved is refused where it was written to since, or is gone") {
+TEST_CASE("B-26 a saved tensor is refused if it was written to since, or is gone") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2});
     const DTensor a = x * 2.0;

@@ -232,7 +232,7 @@ TEST_CASE("hook_gradients: together, with zeros or without for those that do not
   });
 }
 
-TEST_CASE("what hooks do wrong is refused with the gradient that was there") {
+TEST_CASE("mistakes of hooks are refused with the gradient that they got") {
   spmd(2, [](RankContext&) {
     const MeshLayout* mesh = init_mesh({{"x", 2}});
     const DTensor plain = ones({3});

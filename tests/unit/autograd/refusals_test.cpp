@@ -74,7 +74,7 @@ TEST_CASE("a loss of one element needs no seed, whatever its dims") {
   });
 }
 
-TEST_CASE("what can require a gradient: floats that are leaves") {
+TEST_CASE("leaves of floats can require a gradient, and nothing else") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_of({1, 2}, {2});
     CHECK(refused_by_tape([] { require_grad(ones({2}, DType::kI32)); }) ==

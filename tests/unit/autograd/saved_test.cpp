@@ -77,7 +77,7 @@ TEST_CASE("an operand that is written to by its own op is refused, the old targe
   });
 }
 
-TEST_CASE("what no gradient reads may be written to") {
+TEST_CASE("a tensor that no gradient reads may be written to") {
   with_leaf([](OpMesh& mesh, const DTensor& a) {
     const DTensor y = times(a, 1);
     const DTensor through = call("aten::add.Tensor", {times(y, 2), y});

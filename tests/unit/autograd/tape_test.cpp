@@ -28,7 +28,8 @@ TEST_CASE("V-19 a leaf that is used twice has the sum, and a second backward add
   });
 }
 
-TEST_CASE("V-19 who holds a gradient sees what a second backward adds, wherever that lies") {
+TEST_CASE(
+    "V-19 a gradient that the program holds has what a second backward adds, on any placements") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {5}, {1, 2, 3, -1, -2});

@@ -190,7 +190,7 @@ TEST_CASE("B-42 a dump that is cut keeps the entries before the cut") {
   CHECK(dumps.all[0].rank == 0);
 }
 
-TEST_CASE("B-42 what is no dump, of two jobs or of no rank is refused") {
+TEST_CASE("B-42 files that are not a dump, of two jobs or of no rank are refused") {
   Dumps dumps;
   const auto refused = [&](const std::string& name, const std::string& bytes) {
     return refusal_of([&] { dumps.add_file(name, bytes); });

@@ -192,7 +192,7 @@ TEST_CASE("names of reductions and collectives are read as they are written") {
   CHECK(known == kCollectiveKinds);
 }
 
-TEST_CASE("what a ring sends: every rank's piece goes once round, twice for an all_reduce") {
+TEST_CASE("a ring sends every rank's piece round once, and twice for an all_reduce") {
   // Counted: n ranks in a ring, each passing one n-th of the tensor per hop.
   for (const std::int64_t n : {2, 3, 8}) {
     std::int64_t hops = 0;

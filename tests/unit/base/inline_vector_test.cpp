@@ -44,7 +44,7 @@ TEST_CASE("a copy has the elements, in place or not, and its own ones") {
   }
 }
 
-TEST_CASE("what was moved from is empty and of use again") {
+TEST_CASE("a vector that was moved from is empty and can be used again") {
   for (const std::int64_t size : {0, 2, 3, 4, 7}) {
     CAPTURE(size);
     Small source = counted(size);

@@ -36,7 +36,7 @@ void with_input(const Body& body) {
   });
 }
 
-TEST_CASE("B-15 what is kept for backward counts until backward has run, gradients from then on") {
+TEST_CASE("B-15 tensors kept for backward count until backward has run, gradients from then on") {
   with_input([](OpMesh&, const DTensor& a, const auto& held) {
     const std::int64_t bytes = kRows[current_rank().rank] * 3 * item_bytes(a.dtype());
     DTensor loss = sum(call("aten::exp", {a}));
@@ -84,7 +84,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("B-15 what was put together from pieces is told apart") {
+TEST_CASE("B-15 tensors put together from pieces have an account of their own") {
   with_input([](OpMesh&, const DTensor& a, const auto& held) {
     const DTensor whole = redistribute(a, a.spec()->with(Placements{Placement::replicate()}));
     CHECK(held(HeldFor::kGathered) == 5 * 3 * item_bytes(a.dtype()));

@@ -94,7 +94,7 @@ TEST_CASE("a rank reads the bytes of its piece and no others") {
   CHECK(read_so_far() - before < kRows * 16 / 32);
 }
 
-TEST_CASE("what cannot be saved or loaded is refused") {
+TEST_CASE("tensors that cannot be saved or loaded are refused") {
   const TemporaryFolder folder;
   const auto fault = [&](const std::function<void(const MeshLayout*)>& body) {
     std::string text;

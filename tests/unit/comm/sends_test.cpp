@@ -46,7 +46,7 @@ TEST_CASE("B-24 messages under one tag keep their order, under several each has 
   });
 }
 
-TEST_CASE("B-24 what is sent is what the tensor held then; the receiver says the shape") {
+TEST_CASE("B-24 a message has the elements at the time of sending, and the receiver's shape") {
   on_ranks(2, [](RankContext& rank) {
     if (rank.rank == 0) {
       Tensor x = vector_of({1, 2, 3, 4});
@@ -94,7 +94,7 @@ TEST_CASE("B-24 from any rank: each message once, whoever comes first") {
   }
 }
 
-TEST_CASE("B-24 who receives from any rank after all others have ended waits in vain") {
+TEST_CASE("B-24 a receive from any rank waits in vain after all others have ended") {
   const Verdict verdict = verdict_on(3, [](RankContext& rank) {
     std::int64_t from = -1;
     if (rank.rank == 1) rank.world->recv_from_any(vector_meta(1), 0, from);

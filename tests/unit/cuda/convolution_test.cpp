@@ -141,7 +141,7 @@ TEST_CASE("V-25 cuda: convolutions and their gradients are those of the CPU, in 
   }
 }
 
-TEST_CASE("V-25 cuda: what is not a number in a picture reaches the windows that read it") {
+TEST_CASE("V-25 cuda: a NaN in a picture reaches the windows that read it") {
   for (Windows tried : all_windows()) {
     Given input = numbers_in(tried.input(), DType::kF32, 1);
     Given output = numbers_in(tried.output(), DType::kF32, 3);

@@ -45,7 +45,8 @@ TEST_CASE("V-24 cuda: running extrema tell the latest place, and NaN stays") {
   CHECK(least[1] == Values{0, 1, 2, 2, 4});
 }
 
-TEST_CASE("V-24 cuda: what runs along rows is that of the CPU, in any shape, dtype and memory") {
+TEST_CASE(
+    "V-24 cuda: running values along rows are those of the CPU, in any shape, dtype and memory") {
   for_each_row([](const Row& tried, const Given& x) {
     const auto made = [&](Device& device) {
       return std::vector<LocalArg>{x.on(device), Scalar(tried.dim)};

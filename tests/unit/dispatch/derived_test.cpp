@@ -47,7 +47,7 @@ TEST_CASE("out= of extrema, any, mean and prod takes the values that the op give
   });
 }
 
-TEST_CASE("X-3 what is written moves nothing, whatever its argument is called") {
+TEST_CASE("X-3 a tensor that is written moves nothing, whatever its argument is called") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     const DTensor gradient = mesh.place("R", {4}, {1, 2, 3, 4});
@@ -124,7 +124,7 @@ TEST_CASE("D-48 out= of a composite op keeps its placements, or takes a new shap
   });
 }
 
-TEST_CASE("D-48 what a factory gives is a replica beside a distributed out= tensor") {
+TEST_CASE("D-48 a factory's result is a replica next to a distributed out= tensor") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     for (const char* placement : {"R", "S(0)"}) {

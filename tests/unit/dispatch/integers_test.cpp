@@ -75,7 +75,7 @@ TEST_CASE("X-50 minus a pending maximum of integers is computed on the maximum")
   });
 }
 
-TEST_CASE("X-50 what is added to a pending maximum of integers may wrap") {
+TEST_CASE("X-50 a number added to a pending maximum of integers may wrap") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
     const DTensor most = ops().one("aten::amax", {Three(DType::kU8, {227, 195, 3}).on(mesh)});

@@ -39,7 +39,7 @@ TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim 
   });
 }
 
-TEST_CASE("X-50 what is no number is left out, and powers are taken, of a sum that is there") {
+TEST_CASE("X-50 NaN is left out of a complete sum, and powers are taken of one") {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
@@ -203,7 +203,7 @@ TEST_CASE("X-68 a dim of which the index of gather sees the front only is not cu
   });
 }
 
-TEST_CASE("X-66 of placements that cost as much the op's own first row is taken") {
+TEST_CASE("X-66 the op's own first row is taken among placements of one price") {
   OpMesh mesh({2, 2, 2});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(1) S(1) R", {2, 8}, counted(16));

@@ -112,7 +112,7 @@ TEST_CASE("V-26 plain tensors have the op's own kernel, and pending operands are
   });
 }
 
-TEST_CASE("V-26 what the program calls is no part of the user's: neither recorded nor heard") {
+TEST_CASE("V-26 calls of an op's own program are neither recorded nor heard") {
   class Counting final : public ForwardingProgram {
    public:
     using ForwardingProgram::ForwardingProgram;
@@ -187,7 +187,7 @@ TEST_CASE("V-26 a program comes before a handler, where the rule decides") {
   });
 }
 
-TEST_CASE("V-26 what is no piece of the result is refused, with what it should be") {
+TEST_CASE("V-26 a result that is not the piece is refused with the piece's shape") {
   const Error size = refusal(with("aten::exp", "ab->ab", one_row), "aten::exp", "S(0)");
   CHECK(size.kind() == ErrorKind::kValue);
   CHECK(size.summary() ==

@@ -67,7 +67,7 @@ std::string value_error(const char* text) {
 
 }  // namespace
 
-TEST_CASE("B-27 what must be a tensor is one, on plain tensors and on a mesh") {
+TEST_CASE("B-27 operands that must be tensors are tensors, plain and on a mesh") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     const DTensor placed = mesh.place("S(0)", {4}, counted(4));

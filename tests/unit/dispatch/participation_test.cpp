@@ -246,7 +246,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("D-36 what an op moves for itself does not show on the caller's tensors") {
+TEST_CASE("D-36 moves of an op do not change the caller's tensors") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     const DTensor a = mesh.place("S(0)", {4, 2}, counted(8)),

@@ -218,7 +218,7 @@ TEST_CASE("D-18 a rule that leaves the outcome out is a defect of the rule") {
   });
 }
 
-TEST_CASE("D-19 where no rule takes the call, the decomposition runs on the original arguments") {
+TEST_CASE("D-19 the decomposition runs on the original arguments if no rule takes the call") {
   OpMesh mesh(registry(), {2});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});

@@ -165,7 +165,7 @@ TEST_CASE("doctor: a library that is not there gives no answer") {
   CHECK(answer.number == 0);
 }
 
-TEST_CASE("doctor: who started this process, as which rank, with which device") {
+TEST_CASE("doctor: the launcher of this process, its rank and its device") {
   Machine machine;
   MachineView view = machine.view();
   CHECK(find(examine_launch(view), "launch", "started by")->health == Health::kAbsent);

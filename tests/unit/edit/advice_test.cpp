@@ -62,7 +62,7 @@ TEST_CASE("V-37 the piece of another rank is no own one") {
   CHECK(advised(gathered + other + labelled).all.empty());
 }
 
-TEST_CASE("V-37 what is expected still holds, but for counts") {
+TEST_CASE("V-37 expectations but counts still hold") {
   const std::string code = "h = x * 2.0\na = h.softmax(-1)\nb = h.cumsum(-1)\n";
   CHECK(advised(code).all.size() == 1);
   // The edit of h is out; another name for what is moved is not.

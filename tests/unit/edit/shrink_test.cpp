@@ -84,7 +84,7 @@ TEST_CASE("B-31 a scenario that is right is not shrunk") {
                        doctest::Contains("nothing is wrong, so there is nothing to shrink"), Error);
 }
 
-TEST_CASE("B-31 what is left expects its failure, and fails so") {
+TEST_CASE("B-31 a smaller scenario expects its failure, and fails so") {
   const Scenario given = test::scenario_of(
       scenario(std::string("a = u + 1.0\n") + kWrong + "b = x.relu()\n", kReference));
   const Shrunk shrunk = shrink(given, all_ops(), kOptions);

@@ -79,7 +79,7 @@ TEST_CASE("a line whose calls are counted otherwise is compared as one") {
   CHECK(difference(line) == "passes");
 }
 
-TEST_CASE("what is not written yet is skipped") {
+TEST_CASE("facts about ops without a row are skipped") {
   CaseReport report;
   make_order_checker("")->check(fact("y = no_such_op(x)", 1, Json::array()), report);
   CHECK(report.skipped() == SkipReason::kNotSupported);

@@ -107,7 +107,7 @@ TEST_CASE("a chain fact's error has to come, at its line") {
   CHECK(verdict(line).outcome == ChainOutcome::kWrong);
 }
 
-TEST_CASE("what the language does not know yet is counted by name, not as right or wrong") {
+TEST_CASE("spellings that the language lacks are counted by name, not as right or wrong") {
   Json line = fact("b = torch.frobnicate(a)", {{"a", input("f32", {2}, {1, 2}, false)}});
   line["results"] = {{"b", tensor("f32", {2}, {1, 2})}};
   const ChainVerdict found = verdict(line);

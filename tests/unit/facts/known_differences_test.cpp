@@ -95,7 +95,7 @@ TEST_CASE("malformed rows are refused with their line") {
   CHECK(refusal("cause = \n").starts_with(":3: "));
 }
 
-TEST_CASE("of a decision's candidates the cheapest that is free of some placements is one answer") {
+TEST_CASE("the cheapest candidate without certain placements is one answer") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() + "/cheapest.toml";
   std::ofstream(path) << "[[difference]]\ncause = 'X-1'\nfamily = 'a/b'\nwhen = { op = 'add' }\n"

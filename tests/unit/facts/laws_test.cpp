@@ -36,7 +36,7 @@ std::string normal() {
 
 }  // namespace
 
-TEST_CASE("V-22 what an op draws follows the law that was recorded") {
+TEST_CASE("V-22 draws of an op follow the recorded law") {
   for (const char* dtype : {"f32", "f64", "bf16"}) CHECK(check_line(uniform(dtype)).passed == 1);
   CHECK(check_line(normal()).passed == 1);
   CHECK(check_line(law("bernoulli_.float", room("f32") + ", 0.25", "f32", "{0,1}",

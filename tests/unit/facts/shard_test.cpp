@@ -83,7 +83,7 @@ TEST_CASE("V-23 even shards are those that every cut divides") {
   CHECK(proof.wrong == 0);
 }
 
-TEST_CASE("V-23 what a sequence writes to its inputs is theirs in this placing alone") {
+TEST_CASE("V-23 writes of a sequence to its inputs last for one placing") {
   const std::string line =
       sequence_line("[" + input("[4]", "[1, 2, 3, 4]") + ", " + input("[1]", "[1.5]") + "]",
                     "[" + call("aten.add_.Tensor", R"([{"in": 0}, {"in": 1}])", "[4]") + "]",
@@ -106,7 +106,9 @@ TEST_CASE("V-23 a refusal that asks for a redistribution is followed, and told")
   CHECK(!proof.moved.empty());
 }
 
-TEST_CASE("V-23 what is moved to be written to is moved under all of its numbers, or not at all") {
+TEST_CASE(
+    "V-23 an operand moved for an in-place write is moved under all of its numbers, or not at "
+    "all") {
   const auto line = [](const std::string& view, const std::string& args) {
     return sequence_line("[" + input("[4]", "[1, 2, 3, 4]") + "]",
                          "[" + call(view, args, "[4]") + ", " +

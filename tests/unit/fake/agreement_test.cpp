@@ -312,7 +312,7 @@ TEST_CASE("B-6 a deadlock of thousands of ranks names all that have ended, and r
   }
 }
 
-TEST_CASE("B-6 where nobody has ended, all that are awaited are missed") {
+TEST_CASE("B-6 all awaited ranks are missed where nobody has ended") {
   const std::int64_t ranks = 8192;
   const WorldResult result = run_line(
       ranks, [](std::int64_t rank) { return rank < 4096 ? 0 : 1; },

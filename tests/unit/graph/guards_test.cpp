@@ -124,7 +124,7 @@ TEST_CASE("T-57 X-58 a program that depends on the rank has a graph for each cla
   CHECK(*alone.run.error->find("has") == "that of ranks 0-2, which part at line 20");
 }
 
-TEST_CASE("T-5 T-6 what the program reads is a break with its line, and counted") {
+TEST_CASE("T-5 T-6 a read of the program is a break with its line, and counted") {
   const std::string text =
       replaced(kText, "loss.backward()", "if loss.item() > 0:\n    loss = loss * 2\n");
   const Captured captured = captured_of(scenario_of_text(text));

@@ -149,7 +149,7 @@ TEST_CASE("T-6 X-63 hooks that outlive a traced def are a break: on a leaf, a de
   }
 }
 
-TEST_CASE("T-58 what a traced def reads from outside is as it is at the call") {
+TEST_CASE("T-58 variables that a traced def reads from outside have their values at the call") {
   CHECK(outcome(R"(
 table = {'scale': x * 0 + 1}
 def f(a):
@@ -239,7 +239,7 @@ def block(a):
 step = trace(block, dynamic={'a': 0})
 )";
 
-TEST_CASE("T-58 T-59 where a dim is dynamic, the graph gives what f gives for other sizes") {
+TEST_CASE("T-58 T-59 a graph with a dynamic dim gives the results of f for other sizes") {
   const std::string block = kSized;
   CHECK(outcome(block + R"(
 torch.manual_seed(1)

@@ -35,7 +35,7 @@ constexpr const char* kOneSendsFirst =
     "    dist.recv(other, 0)\n"
     "    dist.send(mine, 0)\n";
 
-TEST_CASE("B-24 what works with buffered sends only is said, with who waits for whom") {
+TEST_CASE("B-24 a program that needs buffered sends is reported with the ranks that wait") {
   for (const char* backend : {"threads", "fake"}) {
     CAPTURE(backend);
     const bool values = std::string_view(backend) == "threads";

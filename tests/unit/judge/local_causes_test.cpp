@@ -58,7 +58,7 @@ TEST_CASE("V-33 the call at which pieces lose their meaning is named") {
             "2");
 }
 
-TEST_CASE("V-33 what is added to a term counts once on every rank") {
+TEST_CASE("V-33 a number added to a term counts once on every rank") {
   const std::string inputs = "x = \"f64[4, 6@tp]\"\nw = \"f64[6@tp, 3]\"\nb = \"f64[3]\"";
   check_has(said(judged(inputs,
                         "t = x.to_local() @ w.to_local() + b.to_local()\n"
@@ -134,7 +134,7 @@ TEST_CASE("V-34 a sum over ranks that the program divides is no mistake") {
   check_has(said(judged(kRows, sum + "print(m.item() * 3)\n")), "(m.item() * 3): cause.factor");
 }
 
-TEST_CASE("V-34 what follows from the rank or the world is read as it is") {
+TEST_CASE("V-34 numbers that follow from the rank or the world are read as they are") {
   const ScenarioResult world = judged(
       kRows,
       "s = all_reduce(x.to_local().sum(), \"sum\", group=\"tp\")\nprint((s * world_size).item())\n"

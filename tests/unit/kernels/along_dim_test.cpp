@@ -96,7 +96,7 @@ TEST_CASE("columns beside each other, taken in blocks, give what each gives alon
   }
 }
 
-TEST_CASE("what goes down columns has the bits of what goes along the same rows") {
+TEST_CASE("results down columns have the bits of those along the same rows") {
   struct Case {
     KernelId kernel;
     bool two;  // inputs

@@ -167,7 +167,7 @@ TEST_CASE("elementary functions of integers and bools are f32") {
   CHECK(powers[1] == doctest::Approx(std::exp(1.0)));
 }
 
-TEST_CASE("where functions end: poles, domains, infinities") {
+TEST_CASE("functions at their limits: poles, domains, infinities") {
   Kernels kernels;
   check_same(f64(kernels, KernelId::kLog, {0, -1, kInfinity, kNan}),
              {-kInfinity, kNan, kInfinity, kNan});
@@ -215,7 +215,7 @@ TEST_CASE("signs and sizes, of the least integer, too, which has no opposite") {
         std::vector<std::int8_t>{-128, -127});
 }
 
-TEST_CASE("what is NaN, infinite, finite or negative") {
+TEST_CASE("questions: is it NaN, infinite, finite or negative") {
   Kernels kernels;
   const Tensor x = real(kernels, DType::kF32, {kNan, kInfinity, -kInfinity, -0.0, 1});
   const auto told = [&](KernelId kernel, const Tensor& of) {
@@ -365,7 +365,7 @@ TEST_CASE("logic takes any number for true, bits take integers only") {
   CHECK_THROWS_AS(kernels.run(KernelId::kBitwiseAnd, {a, b}, Dims{4}), Error);
 }
 
-TEST_CASE("choosing: where takes each side's element, masked_fill keeps its dtype") {
+TEST_CASE("choices: where() takes each side's element, masked_fill keeps its dtype") {
   Kernels kernels;
   const Tensor mask = kernels.tensor<std::uint8_t>({2, 1}, DType::kBool, {1, 0});
   const Tensor yes = kernels.f32({2}, {1, NAN}), no = kernels.f32({2}, {-1, -2});

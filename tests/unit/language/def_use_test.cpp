@@ -99,7 +99,7 @@ for i in range(4):
   CHECK(found.follows_rank("y"));
 }
 
-TEST_CASE("what follows from the program's own collectives and labels is known, too") {
+TEST_CASE("values that follow from the program's own collectives and labels are known") {
   const DefUse found = flow_of(R"(
 n = all_reduce(ones([1]), "sum")
 def mean(v):
@@ -178,7 +178,7 @@ class G(torch.autograd.Function):
 }
 
 TEST_CASE(
-    "B-24 what is received follows the rank, through defs and lists, and what is sent does not") {
+    "B-24 a received value follows the rank, through defs and lists, and a sent one does not") {
   const DefUse found = flow_of(R"(
 if rank == 0:
     dist.send(a, 1)

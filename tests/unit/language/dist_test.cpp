@@ -107,7 +107,7 @@ TEST_CASE("B-19 objects keep their kinds, and are copies") {
         Lines{"[[[1]], [{'a': (None, 2.5)}], [True], ['x']]"});
 }
 
-TEST_CASE("B-20 what is in flight is neither read nor written, and the error has both lines") {
+TEST_CASE("B-20 a tensor in flight is neither read nor written, and the error has both lines") {
   const std::string begins = "x = torch.ones(4)\nw = dist.all_reduce(x, async_op=True)\n";
   const char* const kRead = "read while the all_reduce on group world of line 6 is filling it";
   const char* const kWritten =
@@ -126,7 +126,7 @@ TEST_CASE("B-20 what is in flight is neither read nor written, and the error has
   }
 }
 
-TEST_CASE("B-20 what is beside it is free, and all of it once the program has waited") {
+TEST_CASE("B-20 memory next to it is free, and all of it once the program has waited") {
   CHECK(printed("x = torch.ones(6)\ny = torch.zeros(2)\n"
                 "w = dist.all_reduce(x[2:4], async_op=True)\n"
                 "v = x.view(2, 3)\nshape = x.shape\n"
@@ -166,7 +166,7 @@ TEST_CASE("B-21 a new tensor that nobody takes is refused, with the call that wr
                 "tp = 2") == Lines{"own", "2.0"});
 }
 
-TEST_CASE("X-71 what gloo refuses is done as the call means") {
+TEST_CASE("X-71 calls that gloo refuses are done as they are meant") {
   CHECK(printed("x = torch.tensor([300, -5], dtype=torch.int16) * (rank + 1)\n"
                 "dist.all_reduce(x)\nouts = [torch.zeros(i + 1) for i in range(2)]\n"
                 "dist.all_gather(outs, torch.ones(rank + 1) * (rank + 5))\n"

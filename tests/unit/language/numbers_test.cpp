@@ -38,7 +38,7 @@ TEST_CASE("B-63 powers and shifts") {
   CHECK(arithmetic(BinaryOp::kRight, whole(-5), whole(99)) == whole(-1));
 }
 
-TEST_CASE("B-63 what has no result in 64 bits is refused") {
+TEST_CASE("B-63 arithmetic without a result in 64 bits is refused") {
   const Number large = std::int64_t{1} << 62;
   CHECK_THROWS_AS(arithmetic(BinaryOp::kAdd, large, large), Error);
   CHECK_THROWS_AS(arithmetic(BinaryOp::kMul, large, whole(2)), Error);

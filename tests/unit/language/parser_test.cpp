@@ -233,7 +233,7 @@ TEST_CASE("B-63 a class of static methods is printed as it is read") {
         "class F(torch.autograd.Function):\n");
 }
 
-TEST_CASE("B-63 what is printed is fully parenthesised") {
+TEST_CASE("B-63 printed expressions have all their parentheses") {
   CHECK(print_of("a+b*c") == "(a + (b * c))\n");
   CHECK(print_of("-a**-b**c") == "(-(a ** (-(b ** c))))\n");
   CHECK(print_of("a@b@c*2") == "(((a @ b) @ c) * 2)\n");

@@ -118,7 +118,7 @@ TEST_CASE(
 
 // Both are tables; a member that only one had would be a break in one of C++ and scenarios.
 TEST_CASE(
-    "T-6 T-64 what programs ask of meshes, placements and groups is listed for captures, too") {
+    "T-6 T-64 questions about meshes, placements and groups are listed for captures as well") {
   const auto unlisted = [](TracedKind kind, BuiltinTable table) {
     Lines names;
     for (const Builtin& builtin : table) {
@@ -229,7 +229,7 @@ TEST_CASE("programs name devices as PyTorch's do, and all tensors stay where the
         Lines{"f32[3@tp] f32[3@tp] f32[3@tp] f32[3@tp] bf16[3@tp]", "True False f32"});
 }
 
-TEST_CASE("B-63 what is beyond the language ends the run, whatever handlers there are") {
+TEST_CASE("B-63 a limit of the language ends the run, whatever handlers there are") {
   for (const char* limit : {"x = 2147483648 * 4294967296", "x = 10 ** 19 - 10 ** 19",
                             "x = int(1e19)", "x = int('1' * 30)", "x = [0] * 2000000",
                             "x = 'a' * 2000000", "x = list(range(2000000))"}) {
@@ -478,7 +478,7 @@ TEST_CASE("X-55 a tensor made in inference_mode is an ordinary one afterwards") 
         Lines{"False f32[3] [2, 4, 6]"});
 }
 
-TEST_CASE("X-57 what a hooked def writes to is its own") {
+TEST_CASE("X-57 a hooked def writes to tensors of its own") {
   CHECK(printed("def m(a):\n    a *= 3\n    return a\n"
                 "def h(f, gi, go):\n    print(gi[0].full_tensor(), go[0].full_tensor())\n"
                 "m.register_full_backward_hook(h)\n"

@@ -68,7 +68,7 @@ TEST_CASE("flags of a spec") {
   CHECK(arena.spec(mesh, {kR, Placement::partial()}, meta)->has_partial());
 }
 
-TEST_CASE("K-19 what strided shards mean belongs to a spec, and nothing else has it") {
+TEST_CASE("K-19 the meaning of strided shards belongs to a spec, and nothing else has it") {
   Arena arena;
   const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);
   const MeshLayout* mesh = arena.layout({{2, 3}, {}, {}});

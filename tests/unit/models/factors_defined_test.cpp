@@ -261,6 +261,6 @@ TEST_CASE("V-18 ops on lists do to each element of a list what they say, whereve
   check_definitions(kLists);
 }
 
-TEST_CASE("V-17 what several tensors make together is its definition") {
+TEST_CASE("V-17 results of several tensors are those of the definition") {
   check_definitions(kTogether);
 }

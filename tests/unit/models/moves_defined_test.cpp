@@ -402,6 +402,6 @@ TEST_CASE("V-17 each place of what is moved, repeated or resized shows its eleme
   check_definitions(moves());
 }
 
-TEST_CASE("V-17 what is chosen, joined or written at positions is its definition") {
+TEST_CASE("V-17 elements chosen, joined or written at positions are those of the definition") {
   check_definitions(kChosen);
 }

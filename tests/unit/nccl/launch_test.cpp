@@ -49,7 +49,7 @@ TEST_CASE("torchrun: the port beside its own store's") {
   CHECK(launch.job == "abc");
 }
 
-TEST_CASE("by hand: MASTER_PORT itself") {
+TEST_CASE("a job started by hand uses MASTER_PORT itself") {
   const Launch launch = launch_in(
       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "4711"}});
   CHECK(launch.port == 4711);
@@ -177,7 +177,7 @@ TEST_CASE("first hosts of node lists") {
   CHECK(first_host("rack2-n[007,009-011],x") == "rack2-n007");
 }
 
-TEST_CASE("what does not say where this process is, is refused") {
+TEST_CASE("an environment that does not place this process is refused") {
   CHECK(refusal({}) == "nothing says which rank this process is");
   CHECK(refusal({{"RANK", "1"}}) == "WORLD_SIZE is not set");
   CHECK(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==

@@ -380,7 +380,8 @@ bool holds_in_a_child(const std::function<bool()>& body) {
 
 }  // namespace
 
-TEST_CASE("B-18 what never comes back is left behind, and its process runs no other session") {
+TEST_CASE(
+    "B-18 a call that never comes back is left behind, and its process runs no other session") {
   CHECK(holds_in_a_child([] {
     Stage stage(kNewest, kSoon);
     library().heard.clear();
@@ -397,7 +398,8 @@ TEST_CASE("B-18 what never comes back is left behind, and its process runs no ot
   CHECK(holds_in_a_child([] { return failure_of([] { const Stage first; }) == "nothing failed"; }));
 }
 
-TEST_CASE("B-18 what orders a device's stream ends after those who called it have forgotten NCCL") {
+TEST_CASE(
+    "B-18 the thread that orders a device's stream ends after its callers have forgotten NCCL") {
   const auto device = cuda::make_cuda_device(cuda::host_table(), 0, cuda::HostFallback::kRefuse);
   std::unique_ptr<LocalSide> side = make_local_side(*device);
   static int destroyed = 0;

@@ -277,7 +277,7 @@ TEST_CASE("O-15 a foreach op is derived from the op on one tensor that it does t
   CHECK(registry.find("aten::_foreach_addcmul.Tensor") == nullptr);
 }
 
-TEST_CASE("what PyTorch refuses in new ops is refused, with what to write instead") {
+TEST_CASE("calls of new ops that PyTorch refuses are refused with a fix") {
   test::OpMesh mesh({4});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {5, 2}, test::kA);

@@ -293,7 +293,7 @@ const GradientRow kRows[] =
          {1.0468253087830584}},
 };
 
-TEST_CASE("V-17 what is read and written at positions, and further ops: results and gradients") {
+TEST_CASE("V-17 reads and writes at positions, and further ops: results and gradients") {
   check_gradients(kRows);
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("joining: sizes add up along one dim, dtypes meet, empty vectors join 
         "use cat, or expand them to one shape");
 }
 
-TEST_CASE("padding: what is cut off comes from the tensor, not from the other end") {
+TEST_CASE("negative padding cuts elements off the tensor, not off the other end") {
   Described c;
   CHECK(c.results("constant_pad_nd", {c.x({0, 2}), Dims{0, 0, 1, 1}}) == "f32[2, 2]");
   CHECK(c.results("constant_pad_nd", {c.x({2}), Dims{-1, -1}}) == "f32[0]");

@@ -128,7 +128,7 @@ TEST_CASE("the padding index of an embedding counts from the end, and is -1 wher
         "embedding: padding_idx is 0, the table has 0 rows");
 }
 
-TEST_CASE("what a name of torch runs, with the module in front or without") {
+TEST_CASE("names of torch run their op, with the module in front or without") {
   const auto texts = [](std::string_view name) {
     std::vector<std::string> rows;
     for (const OpRow* row : rows_of_torch_name(all_rows(), name)) rows.push_back(row->name());

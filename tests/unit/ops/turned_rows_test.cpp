@@ -370,7 +370,7 @@ const test::RefusedRow kWrongArrangements[] = {
      "as many dims as the tensor"},
 };
 
-TEST_CASE("what cannot be joined, cut or turned says why") {
+TEST_CASE("a tensor that cannot be joined, cut or turned is refused with the reason") {
   test::check_refusals(kWrongArrangements);
 }
 

@@ -184,7 +184,7 @@ Placements placements_in(std::string_view fix) {
   return result;
 }
 
-TEST_CASE("what a strict view refuses may be viewed as its fix says") {
+TEST_CASE("a tensor that a strict view refuses may be viewed as its fix says") {
   Views views;
   int refused = 0;
   for (int round = 0; round < 2000; ++round) {

@@ -181,7 +181,7 @@ TEST_CASE("R-21 uneven dims take the path of even ones") {
         graph_plan(b, uneven("S(0) S(0)"), uneven("S(1) S(0)")).text());
 }
 
-TEST_CASE("R-22 R-25 of equally cheap paths the one found first, however long") {
+TEST_CASE("R-22 R-25 the first of equally cheap paths is taken, however long") {
   SpecMaker spec({2, 2}, {8, 8});
   PlanResult keep;
   // Both orders of cutting cost nothing; the target's own order decides.

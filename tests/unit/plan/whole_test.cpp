@@ -99,7 +99,7 @@ TEST_CASE("X-6 strided shards are planned as the order that they stand for, also
   }
 }
 
-TEST_CASE("X-6 where the order holds other elements, its plan is not executed") {
+TEST_CASE("X-6 a plan whose order has other elements is not executed") {
   SpecMaker uneven({3, 2}, {7, 11}), even({3, 2}, {12, 4});
   const auto steps = [](SpecMaker& spec, const char* from, const char* to) {
     const PlanResult plan = make_safe_plan(*spec(from), *spec(to), {});

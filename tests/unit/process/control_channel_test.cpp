@@ -62,7 +62,7 @@ void await_failure(ControlChannel& channel) {
 
 }  // namespace
 
-TEST_CASE("what processes exchange arrives by rank, uneven and empty parts too") {
+TEST_CASE("messages of processes arrive by rank, also uneven and empty parts") {
   for (const std::int64_t size : {1, 2, 5}) {
     in_job(size, [&](std::int64_t rank, auto& channel) {
       CHECK(channel->rank() == rank);
@@ -77,7 +77,7 @@ TEST_CASE("what processes exchange arrives by rank, uneven and empty parts too")
   }
 }
 
-TEST_CASE("what is gathered arrives on one process only") {
+TEST_CASE("gathered parts arrive on one process only") {
   in_job(3, [](std::int64_t rank, auto& channel) {
     for (const std::int64_t root : {0, 2}) {
       const Strings got = channel->gather("from " + std::to_string(rank), root);
@@ -105,7 +105,7 @@ TEST_CASE("B-7 a failure reaches every process with its reason, and the next run
   });
 }
 
-TEST_CASE("B-7 of several failures the first to reach rank 0 is everybody's") {
+TEST_CASE("B-7 the first of several failures to reach rank 0 is everybody's") {
   std::vector<Verdict> verdicts(4);
   in_job(4, [&](std::int64_t rank, auto& channel) {
     channel->begin_run();
@@ -184,7 +184,7 @@ TEST_CASE("ranks that do not come are named after a stated time, on all that cam
   CHECK(texts[1] == expected);
 }
 
-TEST_CASE("where nobody listens, rank 0 is the one that is missing") {
+TEST_CASE("rank 0 is missing where nobody listens") {
   std::uint16_t port = Listener(0).port();
   Membership membership = place(1, 2, port);
   membership.patience = std::chrono::milliseconds(50);
@@ -291,7 +291,7 @@ TEST_CASE("B-16 once a run has failed its end waits two seconds, whatever the pa
 
 // Nothing is heard after the news that rank 0 is gone, which passes everything on. Several jobs at
 // once: the news could come together by chance.
-TEST_CASE("B-16 where rank 0 does not end in time, the others hear first of all that do not") {
+TEST_CASE("B-16 the others hear first that rank 0 does not end in time") {
   const auto job = [] {
     Gate gate;
     in_job(4, [&](std::int64_t rank, auto& channel) {
@@ -534,13 +534,13 @@ void meet_near(std::uint16_t port, int ports) {
 
 }  // namespace
 
-TEST_CASE("where another program has the port, the job meets on the next one") {
+TEST_CASE("the job meets on the next port if another program has its own") {
   Taken taken = first_of_free_ports();
   // It takes connections, and is silent.
   meet_near(taken.port, 3);
 }
 
-TEST_CASE("where another program answers, or another job's rank 0, the job meets beside it") {
+TEST_CASE("the job meets on another port if another program or job answers") {
   Taken taken = first_of_free_ports();
   std::thread other_program([&taken] {
     Connection connection;
@@ -566,7 +566,7 @@ TEST_CASE("jobs of one name that are told other ports do not meet, though they t
   rank_zero.join();
 }
 
-TEST_CASE("where all ports are taken, rank 0 says which") {
+TEST_CASE("rank 0 names the ports if all are taken") {
   Taken taken = first_of_free_ports();
   const std::string text = fmt::format("rank 0 cannot listen on port {}: ", taken.port);
   Membership membership = place(0, 2, taken.port);

@@ -97,7 +97,7 @@ TEST_CASE("calls that cannot meet are a mismatch, also where nobody compared the
   CHECK(verdict.cause == "the ranks of group world entered all_reduce with different shapes");
 }
 
-TEST_CASE("where all are in the call nobody is accused; where ranks run ahead, the last are") {
+TEST_CASE("nobody is accused if all are in the call, and the last are if ranks run ahead") {
   const Verdict all = verdict_of({in_call(1), in_call(1), in_call(1), in_call(1)});
   CHECK(all.culprits.empty());
   CHECK(summary(all) ==

@@ -114,7 +114,7 @@ TEST_CASE("a wait ends at its deadline, and a connection that is none is false")
   CHECK(static_cast<bool>(second));
 }
 
-TEST_CASE("who is not of the job is told apart by the first bytes") {
+TEST_CASE("strangers to the job are known by their first bytes") {
   for (const std::string& greeting :
        {std::string("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), std::string(64, '\0')}) {
     Ends ends;

@@ -121,7 +121,7 @@ TEST_CASE("a mean of losses over uneven pieces is that of one device") {
   }
 }
 
-TEST_CASE("X-13 what is written in place stays where it lies, or the call is refused") {
+TEST_CASE("X-13 an operand written in place keeps its placements, or the call is refused") {
   const SampleInput values{{7, 5}, Fill::kReal}, mask{{7, 5}, Fill::kBool};
   const std::vector<OpSample> samples{
       {"masked_fill_.Tensor", {values, mask, {{}, Fill::kReal}}, {"$0", "$1", "$2"}},

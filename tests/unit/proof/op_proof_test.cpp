@@ -190,7 +190,7 @@ TEST_CASE("terms of a sum that pass an op which is not linear are wrong") {
   CHECK(placing_text(proof.least->placing) == "P(sum)");
 }
 
-TEST_CASE("V-23 what an op writes and does not give back is compared, too") {
+TEST_CASE("V-23 an operand that an op writes and does not return is compared as well") {
   Proven proven;
   const ProofOptions options{.meshes = {{2}}, .backward = false};
   CHECK(proven.of("_foreach_sigmoid_", options).wrong == 0);

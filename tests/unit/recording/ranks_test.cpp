@@ -326,7 +326,7 @@ TEST_CASE("B-28 a function with jumps may take the other side of one that is nea
 }
 
 TEST_CASE(
-    "B-28 what is computed from memory that nothing wrote is not judged, until it is written") {
+    "B-28 values computed from memory that nothing wrote are not judged until it is written") {
   Written file = two_constants();
   file.add(R"({"k":"local_op","op":"aten.empty_like.default","args":[{"v":0}],"undefined":true,)"
            R"("out":[)" +

@@ -216,7 +216,7 @@ TEST_CASE("R-49 R-52 every pair of placements of a maximum moves the value") {
   check_all_moves({3, 2}, {2, 1}, ReduceOp::kMax);
 }
 
-TEST_CASE("R-8 what plans say that ranks send is what the collectives are told to send") {
+TEST_CASE("R-8 bytes sent by a plan are those that its collectives send") {
   // 12 x 6 on 2 x 3: everything divides evenly, so that rings send the same from all ranks.
   OnMesh mesh({2, 3});
   const std::vector<Move> moves = all_moves(mesh, {12, 6}, ReduceOp::kSum);

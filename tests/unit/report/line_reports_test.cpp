@@ -123,7 +123,7 @@ TEST_CASE("B-60 ranks that compute unequally much are told apart") {
   CHECK(works[1].flops == 2 * 3 * 6 * 4);
 }
 
-TEST_CASE("B-60 what ranks that make other calls compute is not guessed") {
+TEST_CASE("B-60 work of ranks that make other calls is not guessed") {
   const ScenarioResult result = result_of_code("if rank == 1:\n    h = x @ w\n");
   CHECK(rank_works(result.run, line_visits(result.run.events)).empty());
   const ScenarioResult local = result_of_code("l = x.to_local()\nm = l @ l.t()\n");

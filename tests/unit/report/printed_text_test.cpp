@@ -54,7 +54,7 @@ TEST_CASE("B-60 two prints of one line differ by their column") {
   CHECK(texts(merged_prints({{{2, 12, "right"}}, one})) == Lines{"left by 1", "right by 0 1"});
 }
 
-TEST_CASE("B-60 what only some ranks print stands where they printed it") {
+TEST_CASE("B-60 lines that only some ranks print are where they printed them") {
   const Prints short_one = {{1, 1, "begin"}, {5, 1, "end"}};
   const Prints long_one = {{1, 1, "begin"}, {3, 1, "middle"}, {5, 1, "end"}};
   const Lines expected = {"begin by 0 1", "middle by 1", "end by 0 1"};
@@ -89,7 +89,7 @@ TEST_CASE("B-60 printers are ranks, or classes of ranks where one stands for man
   CHECK(printers_text(run, Who{0, 1}) == "dp 0-7, tp 0; rank 1");
 }
 
-TEST_CASE("B-60 whose prints are asked for: a rank, the class of a rank, or nobody that is known") {
+TEST_CASE("B-60 prints of a rank, of the class of a rank, or of nobody that is known") {
   Run run;
   CHECK(printer_of(run, 5) == 5);
   run.classes = {{.first_rank = 0, .size = 3}, {.first_rank = 2, .size = 1}};

@@ -27,7 +27,7 @@ std::string folded_text(const std::string& letters) {
 
 }  // namespace
 
-TEST_CASE("B-60 what repeats at once stands once, with how often") {
+TEST_CASE("B-60 a repeated part is printed once with its count") {
   CHECK(folded_text("").empty());
   CHECK(folded_text("a") == "a");
   CHECK(folded_text("aa") == "(a)2");

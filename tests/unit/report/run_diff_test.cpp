@@ -125,7 +125,7 @@ TEST_CASE("B-61 diff: the first decision that differs is told, with the reason")
   CHECK_FALSE(section(diff, "collectives").differences.empty());
 }
 
-TEST_CASE("B-61 diff: of another seed the earliest value is told") {
+TEST_CASE("B-61 diff: the earliest value that another seed changes is named") {
   const RunDiff diff = diff_run(run(kProduct), run(kProduct, {{"seed=5"}}));
   REQUIRE(diff.first() != nullptr);
   CHECK(diff.first()->about == "value y");
@@ -143,7 +143,7 @@ TEST_CASE("B-61 diff: meshes whose dims have other names leave decisions out") {
         "not compared: the mesh dims have other names, {x:2} and {tp:2}");
 }
 
-TEST_CASE("B-61 diff: where only the first elements are kept, hashes decide what is exact") {
+TEST_CASE("B-61 diff: hashes decide whether values are exact where only first elements are kept") {
   const Json a = run(kProduct, {{}, SchedulerKind::kPool, 2});
   Json b = a;
   CHECK(diff_run(a, b).equal());

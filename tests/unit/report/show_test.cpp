@@ -93,7 +93,7 @@ TEST_CASE("long sets of ranks become letters with a legend") {
   has(text, "  A = 0,2,4,6,8,10,12,14,16,18,20,22\n");
 }
 
-TEST_CASE("what cannot be drawn says why") {
+TEST_CASE("a type that cannot be drawn is refused with the reason") {
   Arena arena;
   has(draw_spec(*read(arena, {2}, {"x"}, "f32[0@x]"), {}), "not drawn: the tensor has no elements");
   has(draw_spec(*read(arena, {2}, {"x"}, "f32[2,2,2@x]"), {}),

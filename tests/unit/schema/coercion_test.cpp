@@ -160,7 +160,8 @@ TEST_CASE("M-2 exactly one question about its kind is answered with yes, others 
 }
 
 TEST_CASE(
-    "M-2 binding: what is missing, left over, doubled or misplaced is told in Python's words") {
+    "M-2 binding: arguments missing, left over, doubled or misplaced are refused in Python's "
+    "words") {
   OpRegistry registry;
   OpRow row;
   row.op = parse_op_schema(

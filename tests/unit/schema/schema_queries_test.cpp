@@ -160,7 +160,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "O-20 O-21 what counts of a call is the row's own; defaults: positions all, keywords that "
+    "O-20 O-21 the row says which arguments count; by default all positions, and keywords that "
     "shape") {
   Fixture f;
   const OpRow& row =
@@ -201,7 +201,7 @@ TEST_CASE("O-26 every size is a number: equal calls have equal keys from the sta
                    f.call(row, {f.rows->with(contiguous_meta(Dims{8, 5}, DType::kF32))})));
 }
 
-TEST_CASE("O-27 O-28 X-16 what an op declares to return") {
+TEST_CASE("O-27 O-28 X-16 the declared results of an op") {
   const OpDescriptor pair = parse_op_schema("f(Tensor x) -> (Tensor, Tensor)");
   const OpDescriptor list = parse_op_schema("f(Tensor x) -> Tensor[]");
   const OpDescriptor nothing = parse_op_schema("f(Tensor x) -> ()");
@@ -224,7 +224,7 @@ TEST_CASE("O-29 O-31 X-21 X-19 keys: op, layout, tensors, and values from static
   CHECK_FALSE(same(f.call(row, {f.rows, 1, 5}), f.call(twin, {f.rows, 1, 5})));
 }
 
-TEST_CASE("O-30 O-33 where nothing is static only tensors count") {
+TEST_CASE("O-30 O-33 only tensors count where nothing is static") {
   Fixture f;
   const OpRow& row = f.add("f(Tensor x, int a, *, Scalar alpha=1) -> Tensor", {99, {}});
   CHECK(same(f.call(row, {f.rows, 1}), f.call(row, {f.rows, 2}, {{"alpha", 3}})));
@@ -304,7 +304,7 @@ TEST_CASE(
   CHECK(call.tensor_specs()[0] == f.rows);
 }
 
-TEST_CASE("O-42 as many specs as the call has tensors") {
+TEST_CASE("O-42 a call has as many specs as tensors") {
   Fixture f;
   const OpRow& row = f.add("f(Tensor x, Tensor y) -> Tensor");
   const OpSchema call = f.call(row, {f.rows, f.rows});

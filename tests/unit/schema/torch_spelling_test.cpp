@@ -118,7 +118,7 @@ TEST_CASE("a flag is not a number, nor a number a flag") {
   CHECK(chosen("split", {{t, true}, {}}).find("Value split(") == 0);
 }
 
-TEST_CASE("what fits no overload says why, and what to write") {
+TEST_CASE("a call that fits no overload is refused with the reason and a fix") {
   const Argument t = tensor();
   CHECK(chosen("ad", {{t, t}, {}}).find("Unsupported unknown op 'ad'") == 0);
   CHECK(chosen("cat", {{t}, {}}) ==

@@ -77,7 +77,7 @@ TEST_CASE("B-5 the lengths of many ranks fold where they are equal") {
   CHECK(signature(call).find("times") == std::string::npos);
 }
 
-TEST_CASE("B-5 what keeps two ranks from meeting, the coarsest first") {
+TEST_CASE("B-5 reasons that keep two ranks from meeting, the coarsest first") {
   Round round;
   Call& a = round.add(Kind::kAllReduce, {4});
   CHECK(difference(a, a) == "");

@@ -87,7 +87,7 @@ TEST_CASE("every piece is run once, whoever helps") {
   }
 }
 
-TEST_CASE("what a piece throws is thrown where the work was shared out") {
+TEST_CASE("an exception of a piece is thrown where the work was shared out") {
   const auto scheduler = make_scheduler({.kind = SchedulerKind::kThreads});
   std::string caught;
   with_helpers(*scheduler, [&](Crew& crew) {

@@ -87,7 +87,7 @@ TEST_CASE("K-21 reductions on a device with a stream are those of a loop over ra
   });
 }
 
-TEST_CASE("K-7 K-10 what moves on a device with a stream lies where a loop puts it") {
+TEST_CASE("K-7 K-10 moves on a device with a stream put elements where a loop puts them") {
   on_stream_ranks([](RankContext& rank, ProcessGroup& world) {
     // Rank r brings r + 1 columns of 2 rows; columns come one after the other.
     const Tensor mine = own_tensor(rank, {2, rank.rank + 1}, DType::kF32);

@@ -88,7 +88,7 @@ std::string refusal(const CapturedProgram& f, const DTensor& x) {
   return "runs";
 }
 
-TEST_CASE("T-58 T-59 where a dim is dynamic, a graph runs on other sizes that are cut alike") {
+TEST_CASE("T-58 T-59 a graph with a dynamic dim runs on other sizes that are cut alike") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     const auto counted = [&](std::int64_t rows) {

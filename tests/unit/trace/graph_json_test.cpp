@@ -31,7 +31,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(text.find(what), what.size(), by);
 }
 
-TEST_CASE("T-60 what is read is printed as it was") {
+TEST_CASE("T-60 a graph that is read is printed as it was") {
   const std::string node =
       R"j({"k":"op","name":"aten::add.Tensor","args":[{"v":0},1.0,2,true,null,"x",[1,2],)j"
       R"j({"list":[1,2]},{"dtype":"bf16"},{"f":"nan"},{"c":[1.0,-2.0]},[{"v":0},null]],)j"

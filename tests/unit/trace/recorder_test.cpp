@@ -187,7 +187,7 @@ std::vector<NodeKind> kinds_of(const ProgramGraph& graph) {
 
 // d/dx of x*x is 2x, which the hook squares; the third of 3 elements is alone on rank 1, and rank 2
 // has none.
-TEST_CASE("X-64 T-1 T-55 what hooks do inside of backward stands behind it, and runs again") {
+TEST_CASE("X-64 T-1 T-55 nodes of hooks inside of backward come after it, and run again") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     const auto program = [&](const DTensor& in) {

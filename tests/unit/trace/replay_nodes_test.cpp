@@ -185,7 +185,8 @@ TEST_CASE("T-58 gradients of a graph: into leaves, of inputs, seeded, dropped, r
   }
 }
 
-TEST_CASE("T-58 what is not taped has no gradient, and what is ends the scope of its node") {
+TEST_CASE(
+    "T-58 a node that is not taped has no gradient, and a taped one ends the scope of its node") {
   OpMesh mesh({2});
   const ProgramGraph graph =
       graph_of(2, "1", kInputLine + "%1: f32[3@m0] = aten::mul.Tensor(%0, %0, taped=False)\n");

@@ -173,7 +173,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("T-59 X-62 what a capture decided is what is decided and planned past the caches") {
+TEST_CASE("T-59 X-62 decisions of a capture are those made and planned without the caches") {
   OpMesh mesh({3});
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(1)", {7, 5}, test::counted(35));

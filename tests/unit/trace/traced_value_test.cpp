@@ -114,8 +114,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "T-6 T-18 T-24 T-29 T-40 T-45 T-46 what no table lists is a break that names kind and "
-    "member, never an answer") {
+    "T-6 T-18 T-24 T-29 T-40 T-45 T-46 a member that no table lists is a break with kind and name, "
+    "never an answer") {
   OpMesh mesh({2});
   mesh.run([&](RankContext& rank) {
     Tracing tracing;
@@ -417,8 +417,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "T-35 T-37 T-38 T-62 T-64 what a mesh makes on the way is made once, and is a setup "
-    "action") {
+    "T-35 T-37 T-38 T-62 T-64 objects that a mesh makes on the way are made once, as setup "
+    "actions") {
   OpMesh mesh = mesh_of_six();
   mesh.run([&](RankContext& rank) {
     Tracing tracing;

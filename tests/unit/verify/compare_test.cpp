@@ -66,7 +66,7 @@ TEST_CASE("V-3 a float is wrong from a few roundings on") {
   CHECK(judged(reals({3}, {1, 2e-4, -0.5}), expected, loose) == Agreement::kWrong);
 }
 
-TEST_CASE("V-3 what one device itself is off by counts, four times") {
+TEST_CASE("V-3 the error of one device itself counts four times") {
   const GlobalValue single = reals({2}, {1.001, 0}), reference = reals({2}, {1, 0});
   CHECK(compare(reals({2}, {0.997, 0}), single, reference, {}).agreement != Agreement::kWrong);
   CHECK(compare(reals({2}, {0.995, 0}), single, reference, {}).agreement == Agreement::kWrong);

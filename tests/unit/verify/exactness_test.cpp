@@ -28,7 +28,7 @@ TEST_CASE("V-4 a sum of floats over ranks is not exact, one of integers is") {
   });
 }
 
-TEST_CASE("V-4 what moves only stays exact") {
+TEST_CASE("V-4 values that only move stay exact") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     Marks marks(nullptr);
@@ -60,7 +60,7 @@ TEST_CASE("V-4 a result is exact if every operand is, however many there are") {
   });
 }
 
-TEST_CASE("V-4 what an op writes and does not give back is marked, too") {
+TEST_CASE("V-4 an operand that an op writes and does not return is marked as well") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     Marks marks(nullptr);
@@ -76,7 +76,7 @@ TEST_CASE("V-4 what an op writes and does not give back is marked, too") {
   });
 }
 
-TEST_CASE("V-4 what was added up stays so when it is dealt out again, cast, and chosen from") {
+TEST_CASE("V-4 a sum stays a sum when it is dealt out again, cast, and chosen from") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     Marks marks(nullptr);

@@ -31,7 +31,7 @@ struct Flow {
 
 }  // namespace
 
-TEST_CASE("V-34 what shares memory with an earlier value does not lead where that leads") {
+TEST_CASE("V-34 a value that shares memory with an earlier one does not lead where that leads") {
   const Flow flow("full = a.full_tensor()\nc = a * 2\nd = full + 1\n");
   CHECK(flow.leads("a", "c"));
   CHECK(flow.leads("a", "full"));
