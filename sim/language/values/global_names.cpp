@@ -3,7 +3,6 @@
 #include "sim/language/values/global_names.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numbers>
 #include <set>

@@ -82,6 +82,19 @@ DTensor reduced(Calls& calls, const DTensor& value) {
   return calls.redistribute(value, placements);
 }
 
+Gradients masked_gradients(const GradContext& context, std::string_view op, Arguments args,
+                           std::size_t count) {
+  ArgumentList mask;
+  for (std::size_t i = 0; i < count; ++i) mask.emplace_back(context.needs(i));
+  args.emplace_back(std::move(mask));
+  const Results results = context.calls(op, std::move(args));
+  Gradients gradients(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
+  }
+  return gradients;
+}
+
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
                  const DTensor& index) {
   const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});

@@ -84,6 +84,10 @@ Gradients both(const GradContext& context, First first, Second second) {
   return gradients;
 }
 
+/// Gradients of the first `count` inputs by a backward op, whose last argument, behind `args`, says
+/// which are wanted.
+Gradients masked_gradients(const GradContext& context, std::string_view op, Arguments args,
+                           std::size_t count);
 /// For values that were chosen along `dim`: each gradient returns to the place of its value.
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
                  const DTensor& index);

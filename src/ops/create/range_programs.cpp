@@ -1,7 +1,6 @@
 // Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: on the
 // mesh of the tensors that they are made for.
 
-#include <cmath>
 #include <numbers>
 
 #include "base/fix.h"

@@ -1,7 +1,6 @@
 // Elementwise functions that are formulas over other ones: activations, logarithms of sums, numbers
 // that are not numbers. Each rank computes the formula on its pieces, half types in f32; gradients
 // are formulas on global values.
-#include <cmath>
 #include <complex>
 #include <limits>
 #include <numbers>

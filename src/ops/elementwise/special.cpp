@@ -1,6 +1,5 @@
 // Special functions and orthogonal polynomials, element by element. Their slopes are other special
 // functions; the polynomials have none in the reference.
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>

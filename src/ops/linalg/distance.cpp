@@ -2,7 +2,6 @@
 // norms of their slices; products with a vector in front.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/fix.h"
 #include "ops/core/arguments.h"

@@ -3,7 +3,6 @@
 // so that pending sums pass.
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/fix.h"
 #include "base/text_of_list.h"

@@ -1,5 +1,4 @@
 // Composite ops over factorisations: polar factors, the root of a hermitian matrix, least squares.
-#include <limits>
 
 #include "base/fix.h"
 #include "base/text_of_list.h"

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
 #include "base/fix.h"
 #include "ops/core/arguments.h"

@@ -208,21 +208,18 @@ enum class Trains : std::uint8_t { kAsGiven, kAlways, kNever };
 /// (input, weight, bias, [running_mean, running_var,] [training,] momentum, eps)
 template <Trains how, bool running = true>
 Gradients grad_batch_norm(const GradContext& context) {
-  Gradients gradients(running ? 5 : 3);
-  if (!context.grads[0].defined()) return gradients;
+  if (!context.grads[0].defined()) return Gradients(running ? 5 : 3);
   const Arguments& args = context.inputs;
   const std::size_t next = running ? 5 : 3, eps = next + (how == Trains::kAsGiven ? 2 : 1);
   const Argument fixed(how == Trains::kAlways), none;
   const Argument& training = how == Trains::kAsGiven ? args[next] : fixed;
   const Argument &mean = running ? args[3] : none, &variance = running ? args[4] : none;
-  const ArgumentList mask{context.needs(0), context.needs(1), context.needs(2)};
-  const Results results =
-      context.calls("aten::native_batch_norm_backward",
-                    {context.grads[0], args[0], args[1], mean, variance, context.outputs[1],
-                     context.outputs[2], training, args[eps], mask});
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
-  }
+  Gradients gradients =
+      masked_gradients(context, "aten::native_batch_norm_backward",
+                       {context.grads[0], args[0], args[1], mean, variance, context.outputs[1],
+                        context.outputs[2], training, args[eps]},
+                       3);
+  gradients.resize(running ? 5 : 3);
   return gradients;
 }
 

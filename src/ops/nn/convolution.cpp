@@ -332,18 +332,11 @@ Results older_convolution(Calls& calls, const Arguments& args) {
 }
 
 Gradients grad_convolution(const GradContext& context) {
-  Gradients gradients(3);
-  if (!context.grads[0].defined()) return gradients;
-  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
+  if (!context.grads[0].defined()) return Gradients(3);
   const Argument bias_sizes = context.needs(2) ? Argument(input(context, 2).shape()) : Argument();
   Arguments args = {context.grads[0], context.inputs[0], context.inputs[1], bias_sizes};
   args.insert(args.end(), context.inputs.begin() + 3, context.inputs.end());
-  args.emplace_back(mask);
-  const Results results = context.calls("aten::convolution_backward", std::move(args));
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (context.needs(i)) gradients[i] = results[i].tensor();
-  }
-  return gradients;
+  return masked_gradients(context, "aten::convolution_backward", std::move(args), 3);
 }
 
 /// The three gradients are linear in grad_output, and the first two in weight and in input.

@@ -94,14 +94,8 @@ std::vector<RuleRow> grid_sampler_backward_rule(const RuleContext& context) {
 template <const char* const& backward>
 Gradients grad_grid_sampler(const GradContext& context) {
   const Arguments& args = context.inputs;
-  const ArgumentList mask{context.needs(0), context.needs(1)};
-  const Results results = context.calls(
-      backward, {context.grads[0], args[0], args[1], args[2], args[3], args[4], mask});
-  Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (context.needs(i)) gradients[i] = results[i].tensor();
-  }
-  return gradients;
+  return masked_gradients(context, backward,
+                          {context.grads[0], args[0], args[1], args[2], args[3], args[4]}, 2);
 }
 constexpr const char* kPlaneBack = "aten::grid_sampler_2d_backward";
 constexpr const char* kRoomBack = "aten::grid_sampler_3d_backward";

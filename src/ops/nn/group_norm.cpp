@@ -169,14 +169,10 @@ Gradients grad_group_norm(const GradContext& context) {
   Gradients gradients(3);
   const Arguments& args = context.inputs;
   if (context.grads[0].defined()) {
-    const ArgumentList mask{context.needs(0), context.needs(1), context.needs(2)};
-    const Results results =
-        context.calls("aten::native_group_norm_backward",
-                      {context.grads[0], args[0], context.outputs[1], context.outputs[2], args[1],
-                       args[3], args[4], args[5], args[6], mask});
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
-    }
+    gradients = masked_gradients(context, "aten::native_group_norm_backward",
+                                 {context.grads[0], args[0], context.outputs[1], context.outputs[2],
+                                  args[1], args[3], args[4], args[5], args[6]},
+                                 3);
   }
   if (!context.needs(0) || (!context.grads[1].defined() && !context.grads[2].defined())) {
     return gradients;

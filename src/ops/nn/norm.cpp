@@ -167,17 +167,12 @@ Rows rule_norm_backward(const RuleContext& context) {
 }
 
 Gradients grad_layer_norm(const GradContext& context) {
-  Gradients gradients(3);
-  if (!context.grads[0].defined()) return gradients;
-  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
-  const Results results =
-      context.calls("aten::native_layer_norm_backward",
-                    {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
-                     context.outputs[2], context.inputs[2], context.inputs[3], mask});
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
-  }
-  return gradients;
+  if (!context.grads[0].defined()) return Gradients(3);
+  return masked_gradients(
+      context, "aten::native_layer_norm_backward",
+      {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
+       context.outputs[2], context.inputs[2], context.inputs[3]},
+      3);
 }
 
 Expression widened(Calls& calls, const Argument& tensor) {
@@ -306,13 +301,10 @@ Gradients grad_rms_norm(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
   if (context.grads[0].defined()) {
-    const ArgumentList mask = {context.needs(0), context.needs(1)};
-    const Results results = calls("aten::_fused_rms_norm_backward",
-                                  {context.grads[0], context.inputs[0], context.inputs[1],
-                                   context.outputs[1], context.inputs[2], mask});
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
-    }
+    gradients = masked_gradients(context, "aten::_fused_rms_norm_backward",
+                                 {context.grads[0], context.inputs[0], context.inputs[1],
+                                  context.outputs[1], context.inputs[2]},
+                                 2);
   }
   if (!context.grads[1].defined() || !context.needs(0)) return gradients;
   // rstd is a power of the mean of squares.

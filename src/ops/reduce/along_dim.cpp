@@ -129,6 +129,11 @@ Gradients grad_chosen(const GradContext& context) {
   return chosen(context, context.inputs[dim], context.grads[0], context.outputs[1].tensor());
 }
 
+// A running value along a dim, from the end.
+Expression from_the_end(const Expression& x, std::string_view op, const Dims& dim) {
+  return x.with("aten::flip", dim).with(op, dim[0]).with("aten::flip", dim);
+}
+
 // Sums of all later terms, each times the product before it: without zeros; y / x is the rest.
 Gradients grad_cumprod(const GradContext& context) {
   Calls& calls = context.calls;
@@ -136,9 +141,7 @@ Gradients grad_cumprod(const GradContext& context) {
   if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
   const Dims dims{context.inputs[1].to_int()};
   const auto backwards = [&](const Expression& values) {
-    const DTensor turned = calls.one("aten::flip", {values.value(), dims});
-    const DTensor sums = calls.one("aten::cumsum", {turned, dims[0]});
-    return Expression(calls, calls.one("aten::flip", {sums, dims}));
+    return from_the_end(values, "aten::cumsum", dims);
   };
   const auto products = [&](const Expression& values) {
     return Expression(calls, calls.one("aten::cumprod", {values.value(), dims[0]}));
@@ -159,7 +162,6 @@ Gradients grad_cumprod(const GradContext& context) {
 // Each later sum takes the share exp(x - y) of its gradient from x; as logarithms, which real
 // gradients have by signs.
 Gradients grad_logcumsumexp(const GradContext& context) {
-  Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
   if (x.ndim() == 0) return {context.grads[0]};
   const Dims dims{context.inputs[1].to_int()};
@@ -170,9 +172,7 @@ Gradients grad_logcumsumexp(const GradContext& context) {
   const auto part = [&](const Expression& size) {
     const Expression none = complex ? size.eq(0) : size.le(0);
     const Expression logs = (size.filled(none, 1).of("aten::log") - y).filled(none, least);
-    const DTensor turned = calls.one("aten::flip", {logs.value(), dims});
-    const DTensor sums = calls.one("aten::logcumsumexp", {turned, dims[0]});
-    return (Expression(calls, calls.one("aten::flip", {sums, dims})) + value).of("aten::exp");
+    return (from_the_end(logs, "aten::logcumsumexp", dims) + value).of("aten::exp");
   };
   const Expression sum = part(gradient);
   return {complex ? sum.value() : sum.minus(part(-gradient)).value()};
@@ -225,9 +225,7 @@ Gradients grad_cumsum(const GradContext& context) {
   const DTensor& x = input(context, 0);
   if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
   const Dims dims{context.inputs[1].to_int()};
-  const DTensor backwards = calls.one("aten::flip", {context.grads[0], dims});
-  const DTensor sums = calls.one("aten::cumsum", {backwards, dims[0]});
-  return {cast_like(calls, calls.one("aten::flip", {sums, dims}), x)};
+  return {cast_like(calls, from_the_end(flowing(context), "aten::cumsum", dims).value(), x)};
 }
 
 /// argsort(self, dim, descending)

@@ -1,6 +1,5 @@
 // Counts: places among sorted boundaries, histograms, numbers of non-zeros; and pairs of reductions
 // that are one op in the reference.
-#include <algorithm>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"

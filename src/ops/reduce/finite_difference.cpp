@@ -2,7 +2,6 @@
 // Samples are equally far apart, or at coordinates; at both ends the slope is that of a line
 // through two samples or of a parabola through three.
 
-#include <algorithm>
 #include <array>
 
 #include "base/fix.h"

@@ -1,7 +1,6 @@
 // Places among sorted boundaries that are other ones for each row, and histograms over one or
 // several dims: elements are added up in the bin that their place among the edges names.
 #include <algorithm>
-#include <limits>
 
 #include "base/fix.h"
 #include "ops/core/arguments.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/fix.h"
 #include "ops/core/arguments.h"

@@ -2,7 +2,6 @@
 // before the sharding decision, since every step may move data.
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/fix.h"

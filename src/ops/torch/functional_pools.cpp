@@ -1,8 +1,6 @@
 // Functions of torch.nn.functional that pool: windows, whose largest element may be returned with
 // its place, the way back from there, and bags of rows of a table.
 
-#include <array>
-
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
