@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <optional>
 
@@ -25,13 +24,6 @@
 namespace shardlab {
 
 namespace {
-
-// Writes a number of the language: 1.0 stays a float.
-std::string literal(double value) {
-  if (std::isnan(value)) return "float(\"nan\")";
-  if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
-  return Scalar(value).text();
-}
 
 std::int64_t rank_at(const ProgramGraph& graph, std::size_t index) {
   return graph.ranks.empty() ? static_cast<std::int64_t>(index) : graph.ranks[index];
@@ -57,11 +49,11 @@ std::string nested_ranks(const std::vector<std::int64_t>& ranks, const Dims& sha
 
 class ScenarioWriter final : public GraphWriter {
  public:
-  ScenarioWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry)
-      : GraphWriter(graphs, registry) {}
-  ScenarioWriter(const ProgramGraph& graph, const OpRegistry& registry, const GraphNames& names)
-      : GraphWriter(graph, registry), names_(&names) {
-    for (const auto& [value, name] : names.values) rename(value, name);
+  ScenarioWriter(const ProgramGraph& graph, const OpRegistry& registry,
+                 const GraphNames* names = nullptr)
+      : GraphWriter(graph, registry), names_(names) {
+    if (names == nullptr) return;
+    for (const auto& [value, name] : names->values) rename(value, name);
   }
 
   std::string text() { return text_with(statements()); }
@@ -179,28 +171,6 @@ class ScenarioWriter final : public GraphWriter {
     return value.text();
   }
 
-  std::string none() const override { return "None"; }
-  std::string scalar(const Scalar& value) const override {
-    if (value.category() == Category::kComplex) refuse("it has a complex number");
-    return value.category() == Category::kFloat ? literal(value.to_double()) : value.text();
-  }
-  std::string sizes(const Dims& value) const override {
-    return fmt::format("[{}]", text_of_list(value, ", "));
-  }
-  std::string dtype(DType value) const override { return std::string(to_string(value)); }
-  std::string list(const std::vector<std::string>& items) const override {
-    return fmt::format("[{}]", text_of_list(items, ", "));
-  }
-  // Three quotes would end the program.
-  std::string quoted(const std::string& value) const override {
-    constexpr std::string_view kEnd = "'''", kSame = "\\u0027\\u0027\\u0027";
-    std::string text = toml_quoted(value);
-    for (std::size_t at = 0; (at = text.find(kEnd, at)) != std::string::npos;) {
-      text.replace(at, kEnd.size(), kSame);
-    }
-    return text;
-  }
-
   template <typename Spell>
   std::string nested(const std::vector<Scalar>& values, const Dims& shape, std::size_t dim,
                      std::size_t& next, const Spell& spell) const {
@@ -212,7 +182,7 @@ class ScenarioWriter final : public GraphWriter {
     for (std::int64_t i = 0; i < shape[dim]; ++i) {
       items.push_back(nested(values, shape, dim + 1, next, spell));
     }
-    return fmt::format("[{}]", text_of_list(items, ", "));
+    return list(items);
   }
 
   static bool is_default(const GraphNode& node, const OpRow& row, std::size_t i) {
@@ -288,16 +258,41 @@ class ScenarioWriter final : public GraphWriter {
     const std::string file = graph().file.substr(graph().file.rfind('/') + 1);
     return fmt::format("  # {}:{}", file, node.line);
   }
-  std::string indent(bool in_block) const override { return in_block ? "    " : ""; }
-  std::string opening(const Around& around) override {
-    std::vector<std::string> contexts;
-    if (around.no_grad) contexts.emplace_back("no_grad()");
-    if (around.records) contexts.emplace_back("enable_grad()");
-    if (around.replicates) contexts.emplace_back("implicit_replication()");
-    return fmt::format("with {}:\n", text_of_list(contexts, ", "));
+  void write(const GraphNode& node) override {
+    struct Row {
+      NodeKind kind;
+      void (ScenarioWriter::*write)(const GraphNode& node);
+    };
+    static constexpr Row kRows[] = {
+        {NodeKind::kConstant, &ScenarioWriter::write_constant},
+        {NodeKind::kOp, &ScenarioWriter::write_op},
+        {NodeKind::kFactory, &ScenarioWriter::write_factory},
+        {NodeKind::kDistribute, &ScenarioWriter::write_distribute},
+        {NodeKind::kRedistribute, &ScenarioWriter::write_redistribute},
+        {NodeKind::kFromLocal, &ScenarioWriter::write_from_local},
+        {NodeKind::kToLocal, &ScenarioWriter::write_to_local},
+        {NodeKind::kCollective, &ScenarioWriter::write_collective},
+        {NodeKind::kWait, &ScenarioWriter::write_wait},
+        {NodeKind::kMesh, &ScenarioWriter::write_mesh},
+        {NodeKind::kRequireGrad, &ScenarioWriter::write_require_grad},
+        {NodeKind::kDetach, &ScenarioWriter::write_detach},
+        {NodeKind::kBackward, &ScenarioWriter::write_backward},
+        {NodeKind::kDeal, &ScenarioWriter::write_deal},
+        {NodeKind::kCheckPiece, &ScenarioWriter::write_check_piece},
+        {NodeKind::kGradient, &ScenarioWriter::write_gradient},
+        {NodeKind::kSeed, &ScenarioWriter::write_seed},
+        {NodeKind::kDropGrad, &ScenarioWriter::write_drop_grad},
+        {NodeKind::kRead, &ScenarioWriter::write_read},
+        {NodeKind::kFunction, &ScenarioWriter::write_function},
+        {NodeKind::kCheckClose, &ScenarioWriter::write_check_close},
+    };
+    if (node.target_view) refuse("it writes through a view");
+    const auto* row = std::ranges::find(kRows, node.kind, &Row::kind);
+    if (row == std::end(kRows)) refuse("it is not a call");
+    (this->*row->write)(node);
   }
 
-  void give(const GraphNode& node, const std::string& call) override {
+  void give(const GraphNode& node, const std::string& call) {
     if (names_ != nullptr && names_->inside[at()] && node.results.size() == 1) {
       return rename(node.results[0].value.id, gives_list(node) ? call + "[0]" : call);
     }
@@ -314,11 +309,7 @@ class ScenarioWriter final : public GraphWriter {
     return node.kind == NodeKind::kOp && row_of(node).op.returns_list_of_tensors();
   }
 
-  void check(const GraphNode& node) const override {
-    if (node.target_view) refuse("it writes through a view");
-  }
-
-  void write_constant(const GraphNode& node) override {
+  void write_constant(const GraphNode& node) {
     const ValueType& type = node.results.at(0).type;
     if (type.mesh >= 0) refuse("a distributed tensor from outside");
     if (node.data.empty()) refuse("its elements are not known");
@@ -339,7 +330,7 @@ class ScenarioWriter final : public GraphWriter {
     give(node, fmt::format("tensor({}, dtype={})", elements, to_string(type.dtype)));
   }
 
-  void write_op(const GraphNode& node) override {
+  void write_op(const GraphNode& node) {
     const OpRow& row = row_of(node);
     std::vector<std::string> texts = arguments_of(node, row);
     const std::string base = row.op.base.substr(row.op.base.find("::") + 2);
@@ -354,7 +345,7 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   // Terms of a pending reduction are dealt out of the factory's result.
-  void write_factory(const GraphNode& node) override {
+  void write_factory(const GraphNode& node) {
     const OpRow& row = row_of(node);
     std::vector<std::string> texts = arguments_of(node, row);
     if (node.generator) texts.push_back("generator=" + generator(*node.generator));
@@ -369,12 +360,12 @@ class ScenarioWriter final : public GraphWriter {
     give(*made, fmt::format("{}({})", base, text_of_list(texts, ", ")));
   }
 
-  void write_deal(const GraphNode&) override {
+  void write_deal(const GraphNode&) {
     if (!dealt_) refuse("pieces of no factory");
     dealt_.reset();
   }
 
-  void write_distribute(const GraphNode& node) override {
+  void write_distribute(const GraphNode& node) {
     std::string call = fmt::format("distribute({}, {}", argument(node.args.at(0)),
                                    toml_quoted(type_text(graph(), *node.target)));
     if (node.target->mesh != 0) call += ", mesh=" + mesh(node.target->mesh);
@@ -382,7 +373,7 @@ class ScenarioWriter final : public GraphWriter {
     give(node, call + ")");
   }
 
-  void write_redistribute(const GraphNode& node) override {
+  void write_redistribute(const GraphNode& node) {
     if (node.target && node.target->mesh != type_of(node.args.at(0)).mesh) {
       return give(node, fmt::format("distribute({}, {}, mesh={})", argument(node.args.at(0)),
                                     toml_quoted(layout(*node.target)), mesh(node.target->mesh)));
@@ -408,7 +399,7 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   // The shape is written if equal pieces would not give it.
-  void write_from_local(const GraphNode& node) override {
+  void write_from_local(const GraphNode& node) {
     const ValueType& target = *node.target;
     std::string piece = argument(node.args.at(0));
     bool checks = false;
@@ -426,11 +417,11 @@ class ScenarioWriter final : public GraphWriter {
     give(node, fmt::format("from_local({})", text_of_list(texts, ", ")));
   }
 
-  void write_check_piece(const GraphNode& node) override {
+  void write_check_piece(const GraphNode& node) {
     checked_ = {node.results.at(0).value.id, argument(node.args.at(0))};
   }
 
-  void write_to_local(const GraphNode& node) override {
+  void write_to_local(const GraphNode& node) {
     const std::string x = argument(node.args.at(0));
     if (without_partials(type_of(node.args[0]).placements) == node.target->placements) {
       return give(node, fmt::format("to_local({})", x));
@@ -443,7 +434,8 @@ class ScenarioWriter final : public GraphWriter {
          fmt::format("to_local({}, grad_placements=[{}])", x, text_of_list(placements, ", ")));
   }
 
-  void write_collective(const GraphNode& node) override {
+  void write_collective(const GraphNode& node) {
+    if (node.in_place) return write_collect_into(node);
     std::vector<std::string> texts = arguments(node.args);
     if (!node.sent.empty()) {
       texts.push_back(fmt::format("[{}]", text_of_list(node.received, ", ")));
@@ -475,28 +467,27 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   // A side is a list with one tensor for each rank, or one tensor that has room for all.
-  void write_collect_into(const GraphNode& node) override {
+  void write_collect_into(const GraphNode& node) {
     const auto side = [&](std::size_t i) {
       return arguments(std::get<std::vector<GraphArgument>>(node.args.at(i).value));
     };
     const std::vector<std::string> in = side(0), out = side(1);
-    const auto listed = [&](const std::vector<std::string>& texts) { return list(texts); };
     std::string name = node.name;
     std::vector<std::string> texts;
     if (name == "all_gather") {
       name = out.size() == 1 ? "all_gather_into_tensor" : name;
-      texts = {out.size() == 1 ? out[0] : listed(out), in.at(0)};
+      texts = {out.size() == 1 ? out[0] : list(out), in.at(0)};
     } else if (name == "reduce_scatter") {
       name = in.size() == 1 ? "reduce_scatter_tensor" : name;
-      texts = {out.at(0), in.size() == 1 ? in[0] : listed(in)};
+      texts = {out.at(0), in.size() == 1 ? in[0] : list(in)};
     } else if (name == "all_to_all") {
       const bool single = in.size() == 1 && out.size() == 1;
       name = single ? "all_to_all_single" : name;
-      texts = {single ? out[0] : listed(out), single ? in[0] : listed(in)};
+      texts = {single ? out[0] : list(out), single ? in[0] : list(in)};
     } else if (name == "gather") {
-      texts = {in.at(0), out.empty() ? none() : listed(out)};
+      texts = {in.at(0), out.empty() ? "None" : list(out)};
     } else if (name == "scatter") {
-      texts = {out.at(0), in.empty() ? none() : listed(in)};
+      texts = {out.at(0), in.empty() ? "None" : list(in)};
     } else if (name == "send" || name == "recv") {
       texts = {name == "send" ? in.at(0) : out.at(0)};
       if (node.async) name = "i" + name;
@@ -523,7 +514,7 @@ class ScenarioWriter final : public GraphWriter {
   std::string work(const GraphNode& node) const {
     return fmt::format("{}{}", prefix("w"), node.work);
   }
-  void write_wait(const GraphNode& node) override { statement(node, work(node) + ".wait()"); }
+  void write_wait(const GraphNode& node) { statement(node, work(node) + ".wait()"); }
 
   std::string group(const GraphGroup& group) {
     if (group.dims.size() != 1) refuse("a group along several mesh dims");
@@ -540,7 +531,7 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   // Parts of a mesh are constructed where they are first used.
-  void write_mesh(const GraphNode& node) override {
+  void write_mesh(const GraphNode& node) {
     const GraphMesh& made = mesh_of(node.mesh);
     if (is_new_group(node.mesh)) {
       std::vector<std::int64_t> ranks = made.ranks;
@@ -566,32 +557,30 @@ class ScenarioWriter final : public GraphWriter {
                                 toml_quoted(made.names.at(0))));
   }
 
-  void write_require_grad(const GraphNode& node) override {
+  void write_require_grad(const GraphNode& node) {
     statement(node, argument(node.args.at(0)) + ".requires_grad_(" +
                         (node.required ? "" : "False") + ")");
   }
-  void write_detach(const GraphNode& node) override {
+  void write_detach(const GraphNode& node) {
     give(node,
          fmt::format("{}({})", node.in_place ? "detach_" : "detach", argument(node.args.at(0))));
   }
-  void write_gradient(const GraphNode& node) override {
-    give(node, argument(node.args.at(0)) + ".grad");
-  }
-  void write_seed(const GraphNode& node) override {
+  void write_gradient(const GraphNode& node) { give(node, argument(node.args.at(0)) + ".grad"); }
+  void write_seed(const GraphNode& node) {
     statement(node, fmt::format("{}.manual_seed({})",
                                 node.generator ? generator(*node.generator) : "torch", node.seed));
   }
-  void write_check_close(const GraphNode& node) override {
+  void write_check_close(const GraphNode& node) {
     statement(node, fmt::format("assert_close({})", text_of_list(arguments(node.args), ", ")));
   }
-  void write_drop_grad(const GraphNode& node) override {
+  void write_drop_grad(const GraphNode& node) {
     statement(node, argument(node.args.at(0)) + ".grad = None");
   }
-  void write_read(const GraphNode& node) override {
+  void write_read(const GraphNode& node) {
     statement(node, argument(node.args.at(0)) + ".tolist()");
   }
 
-  void write_backward(const GraphNode& node) override {
+  void write_backward(const GraphNode& node) {
     if (const auto hooks = break_at(node)) refuse(hooks->explanation);
     std::string call = argument(node.args.at(0));
     std::vector<std::string> inputs;
@@ -607,7 +596,7 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   // A class for each call. Its results are there already, and get their places on the tape.
-  void write_function(const GraphNode& node) override {
+  void write_function(const GraphNode& node) {
     if (in_body()) refuse("it is called inside of the backward of another");
     const HookBody body(graph(), node.hook);
     if (!body.why_not.empty()) refuse("its backward: " + body.why_not);
@@ -746,18 +735,21 @@ ProgramGraph of_all_ranks(const std::vector<ProgramGraph>& graphs, std::size_t n
 
 std::string graph_scenario(const ProgramGraph& graph, const OpRegistry& registry,
                            const GraphNames& names) {
-  return ScenarioWriter(graph, registry, names).text();
+  return ScenarioWriter(graph, registry, &names).text();
 }
 
 std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry) {
-  if (graphs.size() == 1) return ScenarioWriter(graphs, registry).text();
+  if (graphs.front().dynamic) {
+    fail(ErrorKind::kUnsupported, Fix{"shardlab trace FILE --out g.graph keeps its sizes open"},
+         "the graph admits other sizes, and a program that is written out has those of now");
+  }
+  if (graphs.size() == 1) return ScenarioWriter(graphs.front(), registry).text();
   const std::size_t common = common_nodes(graphs);
-  const std::vector<ProgramGraph> all = {of_all_ranks(graphs, common)};
+  const ProgramGraph all = of_all_ranks(graphs, common);
   ScenarioWriter writer(all, registry);
   std::string code = writer.statements();
   for (const ProgramGraph& graph : graphs) {
-    const std::vector<ProgramGraph> own = {graph};
-    const std::string rest = ScenarioWriter(own, registry).statements(common, graph.nodes.size());
+    const std::string rest = ScenarioWriter(graph, registry).statements(common, graph.nodes.size());
     if (rest.empty()) continue;
     code += fmt::format("if rank in [{}]:\n", text_of_list(graph.ranks, ", ")) +
             indented_code(rest, "    ");

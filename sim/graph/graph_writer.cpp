@@ -2,32 +2,38 @@
 #include "sim/graph/graph_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
+#include "sim/scenario/toml_text.h"
 #include "trace/graph_text.h"
 
 namespace shardlab {
 
 namespace {
 
-const ProgramGraph& only(const std::vector<ProgramGraph>& graphs) {
-  if (graphs.size() == 1 && graphs.front().dynamic) {
-    fail(ErrorKind::kUnsupported, Fix{"shardlab trace FILE --out g.graph keeps its sizes open"},
-         "the graph admits other sizes, and a program that is written out has those of now");
+// Three quotes would end the program.
+std::string quoted(const std::string& value) {
+  constexpr std::string_view kEnd = "'''", kSame = "\\u0027\\u0027\\u0027";
+  std::string text = toml_quoted(value);
+  for (std::size_t at = 0; (at = text.find(kEnd, at)) != std::string::npos;) {
+    text.replace(at, kEnd.size(), kSame);
   }
-  if (graphs.size() == 1) return graphs.front();
-  fail(ErrorKind::kUnsupported, Fix{"shardlab trace FILE --out g.graph keeps all of them"},
-       "the ranks have {} different graphs, and a program is one", graphs.size());
+  return text;
 }
 
 }  // namespace
 
-GraphWriter::GraphWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry)
-    : GraphWriter(only(graphs), registry) {}
+std::string literal(double value) {
+  if (std::isnan(value)) return "float(\"nan\")";
+  if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
+  return Scalar(value).text();
+}
 
 GraphWriter::GraphWriter(const ProgramGraph& graph, const OpRegistry& registry)
     : graph_(graph), registry_(registry), meshes_(graph_.meshes, 0, arena_) {
@@ -103,62 +109,6 @@ std::size_t GraphWriter::behind_hook(std::size_t call) const {
   return std::min(next + 1, graph_.nodes.size());
 }
 
-void GraphWriter::write(const GraphNode& node) {
-  check(node);
-  switch (node.kind) {
-    case NodeKind::kConstant:
-      return write_constant(node);
-    case NodeKind::kOp:
-      return write_op(node);
-    case NodeKind::kFactory:
-      return write_factory(node);
-    case NodeKind::kDistribute:
-      return write_distribute(node);
-    case NodeKind::kRedistribute:
-      return write_redistribute(node);
-    case NodeKind::kFromLocal:
-      return write_from_local(node);
-    case NodeKind::kToLocal:
-      return write_to_local(node);
-    case NodeKind::kCollective:
-      return node.in_place ? write_collect_into(node) : write_collective(node);
-    case NodeKind::kWait:
-      return write_wait(node);
-    case NodeKind::kMesh:
-      return write_mesh(node);
-    case NodeKind::kRequireGrad:
-      return write_require_grad(node);
-    case NodeKind::kDetach:
-      return write_detach(node);
-    case NodeKind::kBackward:
-      return write_backward(node);
-    case NodeKind::kDeal:
-      return write_deal(node);
-    case NodeKind::kCheckPiece:
-      return write_check_piece(node);
-    case NodeKind::kGradient:
-      return write_gradient(node);
-    case NodeKind::kSeed:
-      return write_seed(node);
-    case NodeKind::kDropGrad:
-      return write_drop_grad(node);
-    case NodeKind::kRead:
-      return write_read(node);
-    case NodeKind::kHook:
-      return write_hook(node);
-    case NodeKind::kHooks:
-      return write_hooks(node);
-    case NodeKind::kRemoveHook:
-      return write_remove_hook(node);
-    case NodeKind::kFunction:
-      return write_function(node);
-    case NodeKind::kCheckClose:
-      return write_check_close(node);
-    default:
-      refuse("it is not a call");
-  }
-}
-
 std::string GraphWriter::name(ValueRef value) const {
   if (value.id < 0) return "_";
   const auto known = names_.find(value.id);
@@ -172,19 +122,30 @@ std::string GraphWriter::generator(GeneratorRef generator) const {
 std::string GraphWriter::argument(const GraphArgument& argument) {
   struct Visitor {
     GraphWriter& writer;
-    std::string operator()(std::monostate) const { return writer.none(); }
+    std::string operator()(std::monostate) const { return "None"; }
     std::string operator()(const Scalar& value) const { return writer.scalar(value); }
     std::string operator()(ValueRef value) const { return writer.name(value); }
-    std::string operator()(const Dims& value) const { return writer.sizes(value); }
-    std::string operator()(DType value) const { return writer.dtype(value); }
-    std::string operator()(const std::string& value) const { return writer.quoted(value); }
+    std::string operator()(const Dims& value) const {
+      return fmt::format("[{}]", text_of_list(value, ", "));
+    }
+    std::string operator()(DType value) const { return std::string(to_string(value)); }
+    std::string operator()(const std::string& value) const { return quoted(value); }
     std::string operator()(GeneratorRef value) const { return writer.generator(value); }
     std::string operator()(NumberRef) const { writer.refuse("it follows from sizes"); }
     std::string operator()(const std::vector<GraphArgument>& items) const {
-      return writer.list(writer.arguments(items));
+      return list(writer.arguments(items));
     }
   };
   return std::visit(Visitor{*this}, argument.value);
+}
+
+std::string GraphWriter::scalar(const Scalar& value) const {
+  if (value.category() == Category::kComplex) refuse("it has a complex number");
+  return value.category() == Category::kFloat ? literal(value.to_double()) : value.text();
+}
+
+std::string GraphWriter::list(const std::vector<std::string>& items) {
+  return fmt::format("[{}]", text_of_list(items, ", "));
 }
 
 std::vector<std::string> GraphWriter::arguments(const std::vector<GraphArgument>& arguments) {
@@ -225,9 +186,17 @@ std::string GraphWriter::layout(const ValueType& type) const {
   return text.substr(text.find('['));
 }
 
+std::string GraphWriter::opening(const Around& around) {
+  std::vector<std::string> contexts;
+  if (around.no_grad) contexts.emplace_back("no_grad()");
+  if (around.records) contexts.emplace_back("enable_grad()");
+  if (around.replicates) contexts.emplace_back("implicit_replication()");
+  return fmt::format("with {}:\n", text_of_list(contexts, ", "));
+}
+
 void GraphWriter::enter(const Around& around) {
   if (around == around_) return;
-  if (around_ != Around{}) code_ += opening(around_) + block_ + closing(around_);
+  if (around_ != Around{}) code_ += opening(around_) + block_;
   block_.clear();
   around_ = around;
 }
@@ -235,12 +204,12 @@ void GraphWriter::enter(const Around& around) {
 void GraphWriter::statement(const GraphNode& node, const std::string& text) {
   enter(around_of(node));
   const bool in_block = around_ != Around{};
-  (in_block ? block_ : code_) += indent(in_block) + text + comment(node) + "\n";
+  (in_block ? block_ : code_) += (in_block ? "    " : "") + text + comment(node) + "\n";
 }
 
 void GraphWriter::statement(const std::string& text) {
   enter({});
-  code_ += indent(false) + text + "\n";
+  code_ += text + "\n";
 }
 
 }  // namespace shardlab

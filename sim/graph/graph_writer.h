@@ -1,6 +1,5 @@
-// graph_writer.h - common parts of all texts that a graph is written as, a statement for each node:
-// the kind of the statement, the names of values, the contents of a block, refusals. A language
-// only spells the statements.
+// graph_writer.h - the parts of a graph's text around its statements: the names of values,
+// constants, the contents of a block, refusals.
 #pragma once
 
 #include <map>
@@ -19,6 +18,8 @@ class OpRegistry;
 
 /// Lines of code, each behind `indent`; the last one ends, too.
 std::string indented_code(std::string_view code, std::string_view indent);
+/// A number of the language: 1.0 stays a float.
+std::string literal(double value);
 
 class GraphWriter {
  public:
@@ -43,9 +44,7 @@ class GraphWriter {
             .targets = node.target_view};
   }
 
-  /// `graphs`: those of one program; both outlive the writer.
-  ///   fails  Unsupported: ranks whose graphs differ
-  GraphWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
+  /// Both outlive the writer.
   GraphWriter(const ProgramGraph& graph, const OpRegistry& registry);
 
   /// The statements of all nodes but inputs.
@@ -82,52 +81,13 @@ class GraphWriter {
   void statement(const GraphNode& node, const std::string& text);
   /// A line outside of blocks.
   void statement(const std::string& text);
-  /// The statement of a call whose results become values.
-  virtual void give(const GraphNode& node, const std::string& call) = 0;
-  /// The lines before the statements of a block, and after them.
-  virtual std::string opening(const Around& around) = 0;
-  virtual std::string closing(const Around&) { return ""; }
-  virtual std::string indent(bool in_block) const = 0;
-
-  // Constants of the language.
-  virtual std::string none() const = 0;
-  virtual std::string scalar(const Scalar& value) const = 0;
-  virtual std::string sizes(const Dims& value) const = 0;
-  virtual std::string dtype(DType value) const = 0;
-  virtual std::string quoted(const std::string& value) const = 0;
-  virtual std::string list(const std::vector<std::string>& items) const = 0;
-
-  /// Behind a line: the place of the node in a program in C++.
-  virtual std::string comment(const GraphNode&) const { return ""; }
-  /// Refuses values that the language has for no node.
-  virtual void check(const GraphNode&) const {}
-  // One for each kind of node that a statement can express.
-  virtual void write_constant(const GraphNode& node) = 0;
-  virtual void write_op(const GraphNode& node) = 0;
-  virtual void write_factory(const GraphNode& node) = 0;
-  virtual void write_distribute(const GraphNode& node) = 0;
-  virtual void write_redistribute(const GraphNode& node) = 0;
-  virtual void write_from_local(const GraphNode& node) = 0;
-  virtual void write_to_local(const GraphNode& node) = 0;
-  virtual void write_collective(const GraphNode& node) = 0;
-  virtual void write_collect_into(const GraphNode& node) = 0;
-  virtual void write_wait(const GraphNode& node) = 0;
-  virtual void write_mesh(const GraphNode& node) = 0;
-  virtual void write_require_grad(const GraphNode& node) = 0;
-  virtual void write_detach(const GraphNode& node) = 0;
-  virtual void write_backward(const GraphNode& node) = 0;
-  virtual void write_deal(const GraphNode& node) = 0;
-  virtual void write_check_piece(const GraphNode& node) = 0;
-  virtual void write_gradient(const GraphNode& node) = 0;
-  virtual void write_seed(const GraphNode& node) = 0;
-  virtual void write_drop_grad(const GraphNode& node) = 0;
-  virtual void write_read(const GraphNode& node) = 0;
-  // Kinds that not every language has.
-  virtual void write_hook(const GraphNode&) { refuse("it is not a call"); }
-  virtual void write_hooks(const GraphNode&) { refuse("it is not a call"); }
-  virtual void write_function(const GraphNode& node) = 0;
-  virtual void write_check_close(const GraphNode&) {}
-  virtual void write_remove_hook(const GraphNode&) { refuse("it is not a call"); }
+  /// Writes the statement of a node.
+  virtual void write(const GraphNode& node) = 0;
+  /// Behind a line: its place elsewhere.
+  virtual std::string comment(const GraphNode& node) const = 0;
+  /// Fails with Unsupported for a complex number.
+  std::string scalar(const Scalar& value) const;
+  static std::string list(const std::vector<std::string>& items);
 
   const ProgramGraph& graph() const { return graph_; }
   std::size_t at() const { return at_; }
@@ -137,7 +97,8 @@ class GraphWriter {
 
  private:
   void write_all(std::size_t begin, std::size_t end);
-  void write(const GraphNode& node);
+  /// The line before the statements of a block.
+  static std::string opening(const Around& around);
   std::size_t behind_hook(std::size_t call) const;
   void enter(const Around& around);
 
