@@ -31,22 +31,42 @@ std::string change_text(const ChangedLines& change, Color color) {
   return out;
 }
 
-// The place of a change: a recording's program has the user's file and line in comments.
-std::string place_text(const Advice& advice, const std::string& file) {
-  const std::string line = fmt::format("line {}", advice.changes.front().line);
-  if (!is_recording_file(file)) return line;
-  for (const ChangedLines& change : advice.changes) {
-    for (const std::string& before : change.before) {
-      const std::size_t comment = before.rfind("    # ");
-      if (comment == std::string::npos) continue;
-      return fmt::format("{}: {} of the program that `run --toml` prints",
-                         before.substr(before.find_last_of(' ') + 1), line);
-    }
-  }
-  return line + " of the program that `run --toml` prints";
+// The text between two marks in a line. Empty where they are not there.
+std::string between(std::string_view line, std::string_view begin, std::string_view end) {
+  const std::size_t at = line.find(begin);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(at + begin.size());
+  return std::string(rest.substr(0, rest.find(end)));
 }
 
-std::string advice_text(const Advised& advised, const std::string& file, Color color) {
+// The comment of the call whose result a line moves, "blocks.0.wo  train.py:12": its own, or that
+// of the line that gives the name its value.
+std::string origin_of(const std::string& line, std::string_view code) {
+  constexpr std::string_view kComment = "    # ", kEnd = "\n";
+  const std::string own = between(line, kComment, kEnd);
+  const std::string name = line.substr(0, line.find(" = "));
+  const std::size_t at = own.empty() ? code.find("\n" + name + " = ") : std::string_view::npos;
+  return at == std::string_view::npos
+             ? own
+             : between(code.substr(at + 1, code.find('\n', at + 1) - at - 1), kComment, kEnd);
+}
+
+// The place of a change: a recording's program has the user's module, file and line in comments.
+std::string place_text(const Advice& advice, const std::string& file, const Scenario& scenario) {
+  const std::string line = fmt::format("line {}", advice.changes.front().line);
+  if (!is_recording_file(file)) return line;
+  const std::string generated = line + " of the program that `run --toml` prints";
+  for (const ChangedLines& change : advice.changes) {
+    for (const std::string& before : change.before) {
+      const std::string origin = origin_of(before, scenario.program->source->text());
+      if (!origin.empty()) return fmt::format("{}: {}", origin, generated);
+    }
+  }
+  return generated;
+}
+
+std::string advice_text(const Advised& advised, const std::string& file, const Scenario& scenario,
+                        Color color) {
   const Cost& before = advised.before;
   std::string out =
       fmt::format("{}: {}, {} sent by a rank, {} predicted\n", paint(file, Ink::kTitle, color),
@@ -55,7 +75,7 @@ std::string advice_text(const Advised& advised, const std::string& file, Color c
   for (const Advice& advice : advised.all) {
     const Cost& after = advice.after;
     out += fmt::format("\n{}, {}: {} -> {}, {} -> {} sent, {} -> {}\n", advice.what,
-                       place_text(advice, file), before.collectives,
+                       place_text(advice, file, scenario), before.collectives,
                        collectives_text(after.collectives), bytes_text(before.sent_bytes),
                        bytes_text(after.sent_bytes), time_text(before.predicted_us),
                        time_text(after.predicted_us));
@@ -119,7 +139,7 @@ int advise_command(const AdviseArguments& arguments) {
   if (arguments.run.common.output == Output::kJson) {
     print({.out = json_line(json_of(advised, path)) + "\n"});
   } else if (advised.failure.empty()) {
-    print_text(advice_text(advised, path, arguments.run.common.stdout_color()));
+    print_text(advice_text(advised, path, scenario, arguments.run.common.stdout_color()));
   } else {
     print_text(fmt::format("{}: {}; what is wrong has to be mended first: shardlab blame {}\n",
                            path, advised.failure, path));

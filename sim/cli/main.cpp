@@ -45,7 +45,8 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
     const auto [option, suggestion] = unknown_option(*app.get_subcommand(first));
     if (!option.empty()) {
       text = fmt::format("shardlab {}: unknown option '{}'", first, option);
-      fix = fmt::format("{} shardlab {} --help lists all", suggestion, first);
+      fix = fmt::format("{}{} shardlab {} --help lists all", suggestion,
+                        suggestion.ends_with('?') ? "" : ";", first);
     }
   } else if (first.empty() || first.starts_with('-')) {
     text = "the first argument names a command";

@@ -203,6 +203,9 @@ class Planted(Advise):
         script = (recordings / "programs.py").read_text(encoding="utf-8").splitlines()
         number = 1 + next(i for i, line in enumerate(script) if "class Experts(" in line)
         self.assertIn(f"recordings/programs.py:{number}: line ", text)
+        # A move that the plan adds has the module and the line of the call before it.
+        self.assertNotRegex(text, r", line \d+ of the program that")
+        self.assertRegex(text, r", experts\.\d\.2  .*/programs\.py:\d+: line \d+ of the program")
 
     def test_a_program_that_fails_is_not_advised(self):
         wrong = scenario(
