@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
