@@ -48,7 +48,6 @@ Transfer::~Transfer() {
 void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
   awaited_.reserve(awaited_.size() + receives.size());
   sent_.reserve(sent_.size() + sends.size());
-  sends_.reserve(sends_.size() + sends.size());
   for (const Piece& piece : receives) {
     Awaited& awaited = awaited_.emplace_back(Awaited{piece, tag, session_.take_first()});
     const Message message{awaited.first.get(), sizeof(FirstMessage), static_cast<int>(piece.peer),
@@ -60,23 +59,28 @@ void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
 
 void Transfer::send(const Piece& piece, int tag) {
   FirstMessage& first = *sent_.emplace_back(session_.take_first());
-  const std::size_t bytes = std::min(kFirstBytes, piece.bytes);
+  const std::size_t bytes = bytes_in_first(piece.bytes);
   first.header = call;
   first.header.bytes = piece.bytes;
   if (bytes > 0) std::memcpy(first.bytes, piece.data, bytes);
   const Message message{&first, static_cast<int>(offsetof(FirstMessage, bytes) + bytes),
                         static_cast<int>(piece.peer), tag};
-  session_.check(session_.api().send(message, &sends_.emplace_back()), "MPI_Isend");
+  Request request;
+  session_.check(session_.api().send(message, &request), "MPI_Isend");
+  sends_.push_back(request);
   start_rest(piece, tag, sends_, true);
 }
 
-void Transfer::start_rest(const Piece& piece, int tag, std::vector<Request>& requests, bool sends) {
+void Transfer::start_rest(const Piece& piece, int tag, Requests& requests, bool sends) {
   const auto function = sends ? session_.api().send : session_.api().receive;
-  for (std::size_t offset = kFirstBytes; offset < piece.bytes; offset += kMostBytes) {
+  std::size_t offset = bytes_in_first(piece.bytes);
+  for (; offset < piece.bytes; offset += kMostBytes) {
     const std::size_t bytes = std::min(kMostBytes, piece.bytes - offset);
     const Message message{static_cast<std::byte*>(piece.data) + offset, static_cast<int>(bytes),
                           static_cast<int>(piece.peer), tag + kTagOfRests};
-    session_.check(function(message, &requests.emplace_back()), sends ? "MPI_Isend" : "MPI_Irecv");
+    Request request;
+    session_.check(function(message, &request), sends ? "MPI_Isend" : "MPI_Irecv");
+    requests.push_back(request);
   }
 }
 
@@ -96,7 +100,7 @@ bool Transfer::take_firsts() {
     }
     const Piece& piece = awaited.piece;
     check(awaited.first->header, piece);
-    const std::size_t bytes = std::min(kFirstBytes, piece.bytes);
+    const std::size_t bytes = bytes_in_first(piece.bytes);
     if (bytes > 0) std::memcpy(piece.data, awaited.first->bytes, bytes);
     session_.give_back(std::move(awaited.first));
     start_rest(piece, awaited.tag, rests_, false);
@@ -125,7 +129,7 @@ void Transfer::check(const Header& theirs, const Piece& piece) const {
       .with("fix", "--check-collectives (WorldOptions::checks) says which rank brings what");
 }
 
-bool Transfer::test(std::vector<Request>& requests) {
+bool Transfer::test(Requests& requests) {
   bool all = true;
   for (Request& request : requests) {
     int done = 0;
@@ -155,7 +159,7 @@ bool Transfer::cancel() {
   }
   for (Request& request : rests_) session_.api().cancel_receive(&request);
   const process::Clock::time_point deadline = process::Clock::now() + backends::kLastMessages;
-  const auto over = [this](std::vector<Request>& requests) {
+  const auto over = [this](Requests& requests) {
     try {
       return test(requests);
     } catch (const Error&) {

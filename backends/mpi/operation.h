@@ -15,6 +15,7 @@
 
 #include "backends/mpi/first_message.h"
 #include "backends/mpi/session.h"
+#include "base/inline_vector.h"
 #include "comm/communicator.h"
 
 namespace shardlab::mpi {
@@ -28,6 +29,8 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 /// Distance of the tag of a piece's rest from the tag of the step.
 inline constexpr int kTagOfRests = 2;
+/// Few, mostly: no memory is made for them.
+using Requests = InlineVector<Request, 4>;
 
 /// The messages of one step.
 class Transfer {
@@ -58,16 +61,16 @@ class Transfer {
   };
 
   void send(const Piece& piece, int tag);
-  void start_rest(const Piece& piece, int tag, std::vector<Request>& requests, bool sends);
+  void start_rest(const Piece& piece, int tag, Requests& requests, bool sends);
   /// Takes first messages that have arrived, those of a rank in their order.
   bool take_firsts();
   void check(const Header& theirs, const Piece& piece) const;
-  bool test(std::vector<Request>& requests);
+  bool test(Requests& requests);
 
   Session& session_;
   std::vector<Awaited> awaited_;
   std::vector<FirstMessageRef> sent_;
-  std::vector<Request> sends_, rests_;
+  Requests sends_, rests_;
 };
 
 /// Steps that follow each other: each may start the transfer, and the next starts when it is done.
