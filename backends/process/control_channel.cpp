@@ -400,13 +400,14 @@ void ControlChannel::begin_run(std::string_view about) {
   impl_->start_run();
   std::vector<std::string> all;
   if (!failed()) all = exchange(about);
-  impl_->refuse_without_others();
+  // Before the look at who is gone: a rank that has compared already may have left.
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].empty() || all[0].empty() || all[i] == all[0]) continue;
     const std::lock_guard lock(impl_->state_.mutex);
     impl_->state_.active = false;
     refuse_other(i, all[i], all[0]);
   }
+  impl_->refuse_without_others();
 }
 
 void ControlChannel::report_failed(const Verdict& verdict) {

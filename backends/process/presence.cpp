@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -33,7 +34,7 @@ struct Mark {
   std::string job;
   std::int64_t rank = -1, size = 0, first = 0;
   Descriptor socket;
-  bool spoke = false;
+  std::atomic<bool> spoke = false;
 };
 Mark& own_mark() {
   static Mark mark;
@@ -89,7 +90,7 @@ std::vector<std::int64_t> ranks_present() { return present(0, own_mark().size); 
 void tell_spoken() {
   Mark& mark = own_mark();
   const std::lock_guard lock(mark.mutex);
-  if (std::exchange(mark.spoke, true)) return;
+  if (mark.spoke.exchange(true)) return;
   const auto send = [](int socket, const sockaddr* to, socklen_t length) {
     const char word = 0;
     return sendto(socket, &word, sizeof word, MSG_DONTWAIT, to, length) < 0 ? -1 : 0;

@@ -1,5 +1,6 @@
 // Every process says hello to rank 0 with its job, rank and size. Rank 0 reads many at a time, and
-// answers when all have arrived, or names the missing ones to those that arrived. A process of
+// answers when all have arrived, or names the missing ones to those that arrived. If one counts
+// other ranks, all hear that, those that come within two seconds too. A process of
 // another job gets an answer that says so; a peer that is none of ours, or sends nothing, is
 // dropped silently. Rank 0 speaks first: if it may listen on one of several ports, others listen on
 // the rest, and a process that connects there receives their greeting or nothing, and tries the
@@ -22,7 +23,8 @@ namespace shardlab::process {
 namespace {
 
 const char* const kStartAll =
-    "start all ranks of the job, and set MASTER_ADDR and MASTER_PORT to the place of rank 0";
+    "start all ranks of the job with one WORLD_SIZE, and set MASTER_ADDR and MASTER_PORT to the "
+    "place of rank 0";
 
 // A peer that sends nothing for so long is not rank 0; one that sends it no hello is not a rank.
 constexpr std::chrono::seconds kGreetingTakes(2);
@@ -73,7 +75,7 @@ class Reception {
   /// Accepts connections and reads them, until something happens; false when `deadline` passed.
   bool serve(Listener& listener, Clock::time_point deadline) {
     std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
-    Clock::time_point next = deadline;
+    Clock::time_point next = odd_ > 0 ? std::min(deadline, torn_until_) : deadline;
     for (const Guest& guest : guests_) {
       entries.push_back({guest.connection.descriptor(), POLLIN, 0});
       next = std::min(next, guest.until);
@@ -109,10 +111,16 @@ class Reception {
     return std::move(peers_);
   }
 
+  /// Whether ranks count differently, and the others have come, or had the time for it.
+  bool torn() const {
+    return odd_ > 0 && (missing().size() <= odd_ || Clock::now() >= torn_until_);
+  }
+
   [[noreturn]] void give_up() {
     const std::string reason =
-        fmt::format("{} did not come to rank 0 ({}) within {}", fold_ranks(missing()),
-                    place_text(membership_), seconds_text(membership_.patience));
+        odd_ > 0 ? torn_by_
+                 : fmt::format("{} did not come to rank 0 ({}) within {}", fold_ranks(missing()),
+                               place_text(membership_), seconds_text(membership_.patience));
     for (Connection& peer : peers_) {
       if (peer) peer.send(type(Greeting::kRefused), reason);
     }
@@ -151,6 +159,10 @@ class Reception {
     } else if (size != membership_.size) {
       refusal = fmt::format("rank {} counts {} processes, rank 0 counts {}", rank, size,
                             membership_.size);
+      if (odd_++ == 0) {
+        torn_by_ = refusal;
+        torn_until_ = Clock::now() + kGreetingTakes;
+      }
     } else if (rank < 1 || rank >= size) {
       refusal = fmt::format("there is no rank {} in a job of {} processes", rank, size);
     } else if (peers_[static_cast<std::size_t>(rank - 1)]) {
@@ -166,13 +178,16 @@ class Reception {
   const Membership& membership_;
   std::vector<Connection> peers_;
   std::vector<Guest> guests_;
+  std::size_t odd_ = 0;  ///< ranks that count others
+  std::string torn_by_;  ///< what the first of them counts
+  Clock::time_point torn_until_;
 };
 
 std::vector<Connection> receive_all(const Membership& membership, Listener& listener,
                                     Clock::time_point deadline) {
   Reception reception(membership);
   while (!reception.missing().empty()) {
-    if (!reception.serve(listener, deadline)) reception.give_up();
+    if (!reception.serve(listener, deadline) || reception.torn()) reception.give_up();
   }
   return reception.welcome();
 }

@@ -254,7 +254,8 @@ World::World(WorldOptions options)
                 fmt::format("a world of {} ranks in a job of {} processes, which backend {} gives "
                             "one rank each",
                             options_.ranks, channel_->size(), options_.backend))
-        .with("fix", fmt::format("{} shardlab ...", backend_.processes->launcher(options_.ranks)));
+        .with("fix", fmt::format("{} {} ...", backend_.processes->launcher(options_.ranks),
+                                 program_path().filename().string()));
   }
   scheduler_ = std::make_unique<SingleScheduler>(channel_->rank());
 }

@@ -184,7 +184,29 @@ TEST_CASE("ranks that do not come are named after a stated time, on all that cam
   CHECK(texts[1] == expected);
 }
 
-TEST_CASE("rank 0 is missing where nobody listens") {
+TEST_CASE("B-16 ranks that count other processes are named at once, on all that came") {
+  Listener listener(0);
+  const std::uint16_t port = listener.port();
+  std::vector<std::string> texts(4);
+  const auto come = [&](std::int64_t rank, std::optional<Listener> mine) {
+    Membership membership = place(rank, rank == 2 ? 5 : 4, port);
+    membership.patience = std::chrono::seconds(20);
+    try {
+      ControlChannel::open(membership, std::move(mine));
+    } catch (const Error& error) {
+      texts[static_cast<std::size_t>(rank)] = error.summary();
+    }
+  };
+  std::vector<std::thread> others;
+  for (const std::int64_t rank : {1, 2, 3}) {
+    others.emplace_back([&come, rank] { come(rank, std::nullopt); });
+  }
+  come(0, std::move(listener));
+  for (std::thread& other : others) other.join();
+  CHECK(texts == std::vector<std::string>(4, "rank 2 counts 5 processes, rank 0 counts 4"));
+}
+
+TEST_CASE("where nobody listens, rank 0 is the one that is missing") {
   std::uint16_t port = Listener(0).port();
   Membership membership = place(1, 2, port);
   membership.patience = std::chrono::milliseconds(50);
