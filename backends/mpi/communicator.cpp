@@ -50,10 +50,7 @@ class PendingResult final : public Work {
   // Called by the Storage, so it is alive.
   void wait() override {
     const std::shared_ptr<Engine> engine = engine_.lock();
-    if (!engine) {
-      fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
-           "a collective was pending when its world ended");
-    }
+    if (!engine) throw backends::pending_at_the_end();
     await(*engine, {operation_.operation, call_, compared_});
     storage_->complete(std::move(*operation_.result));
   }

@@ -12,6 +12,7 @@
 #include "backends/nccl/errand.h"
 #include "backends/nccl/exchange.h"
 #include "backends/shared/call.h"
+#include "backends/shared/meeting.h"
 #include "base/fix.h"
 #include "tensor/device.h"
 
@@ -80,10 +81,7 @@ class PendingExchange final : public Work {
  private:
   std::shared_ptr<Session> alive() const {
     std::shared_ptr<Session> session = session_.lock();
-    if (!session) {
-      fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
-           "a collective was pending when its world ended");
-    }
+    if (!session) throw backends::pending_at_the_end();
     return session;
   }
 

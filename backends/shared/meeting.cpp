@@ -195,6 +195,11 @@ Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause) {
   return verdict;
 }
 
+Error pending_at_the_end() {
+  return Error(ErrorKind::kRuntime, "a collective was pending when its world ended")
+      .with("fix", "wait for the result, or print it, before the program ends");
+}
+
 Verdict mismatch(const Meeting& meeting) {
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;

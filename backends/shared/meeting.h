@@ -33,6 +33,8 @@ std::string cause_of(const Meeting& meeting);
 void describe(const Meeting& meeting, const Call& call, RankReport& report);
 /// These ranks failed, the first with this cause.
 Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause);
+/// The error of a result that was not waited for before its world ended.
+Error pending_at_the_end();
 /// All ranks have entered, and their calls do not fit together.
 Verdict mismatch(const Meeting& meeting);
 

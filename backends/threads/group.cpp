@@ -29,9 +29,8 @@ Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
       mutex_(world.scheduler()) {}
 
 Group::~Group() {
-  const Ref<const backends::Failure> ended = make_ref<backends::Failure>(
-      Error(ErrorKind::kRuntime, "a collective was pending when its world ended")
-          .with("fix", "wait for the result, or print it, before the program ends"));
+  const Ref<const backends::Failure> ended =
+      make_ref<backends::Failure>(backends::pending_at_the_end());
   for (const std::unique_ptr<Round>& round : open_) {
     // Only pending calls of these are left: ranks have ended, so that nobody waits.
     for (Call* call : round->calls) {
