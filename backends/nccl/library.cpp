@@ -94,16 +94,19 @@ Api load(const std::string& path) {
        slots + offsetof(Api, GetDeviceCount));
   int version = 0;
   api.GetVersion(&version);
-  if (version < kOldestVersion) {
-    refuse_missing("usable NCCL",
-                   fmt::format("version {} may hang where a communicator is aborted beside others",
-                               version_text(version)),
-                   kNewEnough);
-  }
+  check_version(version);
   return api;
 }
 
 }  // namespace
+
+void check_version(int version) {
+  if (version >= kOldestVersion) return;
+  refuse_missing("usable NCCL",
+                 fmt::format("version {} may hang where a communicator is aborted beside others",
+                             version_text(version)),
+                 kNewEnough);
+}
 
 const Api& open_library(const std::string& path) {
   static std::mutex mutex;

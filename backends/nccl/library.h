@@ -15,6 +15,9 @@ namespace shardlab::nccl {
 /// and how to get it, and when the library is older than kOldestVersion.
 const Api& open_library(const std::string& path);
 
+/// Fails with Unsupported for a library that is older than kOldestVersion.
+void check_version(int version);
+
 /// "NCCL 2.28.9, CUDA 12.8, driver for CUDA 13.0".
 std::string versions(const Api& api);
 

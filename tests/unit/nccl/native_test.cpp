@@ -7,7 +7,7 @@ using nccl::DataType;
 using nccl::native_reduction;
 using nccl::RedOp;
 
-TEST_CASE("reductions that NCCL does itself, and as what") {
+TEST_CASE("K-14 nccl: reductions that NCCL does itself, and as what") {
   struct Row {
     DType dtype;
     ReduceOp op;
