@@ -19,12 +19,17 @@ def dry_run_shares_a_gpu(run, double, build, scenario):
             [run, "--gpus", "1", "--build", build, "--dry-run", "--scenarios", scenario],
             env=os.environ | {"SHARDLAB_NCCL_LIBRARY": double,
                               "SHARDLAB_NCCL_DOUBLE_VERSION": version},
-            capture_output=True, encoding="utf-8", timeout=60, check=False)
+            capture_output=True, encoding="utf-8", timeout=120, check=False)
         stages[version] = [line[3:] for line in done.stdout.splitlines()
                            if line.startswith("## ") and "one GPU" in line]
     expected = [f"{what}, {ranks} ranks on one GPU" for ranks in (2, 4) for what in (
         "Conformance", "Conformance with calls compared", "Failures",
         "A rank is stopped or killed")]
+    expected += [f"{what}, 2 ranks on one GPU: {said}" for what, said in (
+        ("1F1B", "ends"), ("1F1B with deferred receives", "hangs"),
+        ("1F1B with deferred receives, small", "either"), ("Two sends head on", "hangs"),
+        ("Two sends head on, small", "either"), ("Two groups in two orders, one stream", "hangs"),
+        ("Two groups in two orders, a stream each", "either"))]
     if (stages["22809"] == ["Several ranks on one GPU"] and
             stages["23003"][:-1] == expected and
             stages["23003"][-1].endswith("on one GPU that ranks share")):
