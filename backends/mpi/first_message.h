@@ -28,8 +28,8 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-/// With the header 4,032: libraries send 4,040 and more without asking the receiver first, and 1,000
-/// floats go at once.
+/// With the header 4,032: libraries send 4,040 and more without asking the receiver first, and so
+/// 1,000 floats go at once.
 inline constexpr std::size_t kFirstBytes = 4'000;
 struct FirstMessage {
   Header header;

@@ -84,9 +84,9 @@ struct Fabric {
   void make(std::size_t comm, const std::vector<GroupCall>& calls) const {
     const Outcome outcome = make_group(lanes[comm], comms[comm], calls);
     if (outcome.result == Result::kSuccess) return;
-    std::fprintf(stderr, "error: rank %d: %s\n", static_cast<int>(channel.rank()),
-                 outcome.error ? outcome.error->text().c_str()
-                               : api.GetErrorString(outcome.result));
+    std::fprintf(
+        stderr, "error: rank %d: %s\n", static_cast<int>(channel.rank()),
+        outcome.error ? outcome.error->text().c_str() : api.GetErrorString(outcome.result));
     std::_Exit(2);
   }
   // Messages in both directions between all neighbours, and the sums, as one group each.
@@ -150,7 +150,8 @@ std::string row_of(const char* path, std::int64_t rank) {
 
 int run(char** words) {
   process::ControlChannel& channel = join();
-  const auto device = make_device({.name = environment("SHARDLAB_DEVICE").value_or("cuda")}, "nccl");
+  const auto device =
+      make_device({.name = environment("SHARDLAB_DEVICE").value_or("cuda")}, "nccl");
   const Fabric fabric(channel, *device, std::string_view(words[2]) == "each",
                       std::strtoull(words[3], nullptr, 10));
   fabric.connect();
@@ -174,7 +175,7 @@ int run(char** words) {
   }
   std::fflush(stdout);
   static_cast<void>(channel.exchange("told"));
-  // What hangs would keep destructors waiting.
+  // Destructors would wait for calls that hang.
   std::_Exit(right ? 0 : 1);
 }
 

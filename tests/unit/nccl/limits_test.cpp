@@ -52,7 +52,9 @@ TEST_CASE("B-18 a rank that never comes back from a launch ends with its process
     Stage stage(kNewest, kSoon / 10);
     stage.peers.ends_well = true;
     stage.post(stage.world, kSum);
-    library().inside = [] { std::this_thread::sleep_for(10 * kLong); };
+    library().inside = [] {
+      for (backends::Patience since; since.waited() < 10 * kLong;) since.pause();
+    };
     stage.post(stage.world, kSum);
     return false;
   }));
