@@ -34,11 +34,12 @@ class Job {
   const Api& api() const { return api_; }
   process::ControlChannel& channel() { return *channel_; }
   const std::vector<std::int64_t>& hosts() const { return channel_->hosts(); }
-  int device() const {
+  int devices() const {
     int visible = 0;
     check(api_, api_.GetDeviceCount(&visible), "cudaGetDeviceCount", launch_.rank);
-    return ordinal_of(launch_, environment, visible);
+    return visible;
   }
+  int device() const { return ordinal_of(launch_, environment, devices()); }
   int worlds = 0;  ///< under way: 0 or 1
 
  private:
@@ -124,16 +125,21 @@ class World final : public Backend {
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override {
     side_ = make_local_side(*current_rank().device);
-    session_ = std::make_shared<Session>(job_.api(), *side_, peers_, rank, job_.device());
-    watch();
     GroupPlace place;
     place.rank = rank;
     place.name = "world";
     place.hosts = job_.hosts();
     for (std::int64_t i = 0; i < channel_.size(); ++i) place.ranks.push_back(i);
-    const UniqueId id = agree_on_id();
-    channel_.waits_for("the start of NCCL");
-    place.comm = session_->join(id, channel_.size(), rank);
+    const std::vector<Start> starts = exchange_starts();
+    try {
+      session_ = std::make_shared<Session>(job_.api(), *side_, peers_, rank, job_.device());
+      watch();
+      channel_.waits_for("the start of NCCL");
+      place.comm = session_->join(starts[0].id, channel_.size(), rank);
+    } catch (Error& error) {
+      note_devices(error, starts);
+      throw;
+    }
     channel_.goes_on();
     turns_ = std::make_shared<Turns>(channel_, *session_, checks_);
     return make_communicator(
@@ -174,19 +180,42 @@ class World final : public Backend {
     });
   }
 
-  // Rank 0 makes it, the channel carries it.
-  UniqueId agree_on_id() {
+  // The contribution of a rank: rank 0 makes the id.
+  struct Start {
     UniqueId id{};
+    int devices = 0;
+  };
+
+  std::vector<Start> exchange_starts() {
+    Start mine{.devices = job_.devices()};
     if (channel_.rank() == 0) {
-      check(job_.api(), job_.api().GetUniqueId(&id), "ncclGetUniqueId", 0, nullptr);
+      check(job_.api(), job_.api().GetUniqueId(&mine.id), "ncclGetUniqueId", 0, nullptr);
     }
     const std::vector<std::string> all =
-        channel_.exchange(std::string_view(id.internal, sizeof id.internal));
-    if (all[0].size() != sizeof id.internal) {
+        channel_.exchange(std::string_view(reinterpret_cast<const char*>(&mine), sizeof mine));
+    std::vector<Start> starts(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].size() == sizeof mine) std::memcpy(&starts[i], all[i].data(), sizeof mine);
+    }
+    if (all[0].empty()) {
       throw peers_.failure().value_or(Error(ErrorKind::kRuntime, "rank 0 is gone"));
     }
-    std::memcpy(id.internal, all[0].data(), sizeof id.internal);
-    return id;
+    return starts;
+  }
+
+  // Other numbers on one host are the usual reason why two ranks take one device, or one that is
+  // not there.
+  void note_devices(Error& error, const std::vector<Start>& starts) const {
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool known = starts[i].devices > 0 && starts[j].devices > 0;  // it has come
+        const bool differ = known && starts[i].devices != starts[j].devices;
+        if (!differ || job_.hosts()[i] != job_.hosts()[j]) continue;
+        error.with("devices", fmt::format("rank {} sees {} on its host, rank {} sees {}", j,
+                                          starts[j].devices, i, starts[i].devices));
+        return;
+      }
+    }
   }
 
   Job& job_;
