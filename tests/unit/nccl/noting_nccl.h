@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -227,6 +228,7 @@ inline Heard with_first(std::string first, const Heard& rest) {
 
 /// Runs `body` in a process of its own: it spoils nothing here. Returns its result.
 inline bool holds_in_a_child(const std::function<bool()>& body) {
+  std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) _exit(body() ? 0 : 1);
   int status = -1;

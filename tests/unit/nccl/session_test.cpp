@@ -139,7 +139,8 @@ TEST_CASE("B-18 nothing is aborted while a first call is inside of NCCL, and all
   library().inside = [&] {
     stage.session->cut();
     stage.peers.failed = true;
-    for (int i = 0; i < 1'000 && library().aborted == 0; ++i) std::this_thread::yield();
+    const backends::Patience since;
+    while (since.waited() < kSoon / 3 && library().aborted == 0) std::this_thread::yield();
   };
   CHECK(failure_of([&] { stage.post(stage.world, kSum); }) == "rank 1 failed");
   Heard expected{"group", "end of group"};

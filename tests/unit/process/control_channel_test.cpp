@@ -190,7 +190,7 @@ TEST_CASE("B-16 ranks that count other processes are named at once, on all that 
   std::vector<std::string> texts(4);
   const auto come = [&](std::int64_t rank, std::optional<Listener> mine) {
     Membership membership = place(rank, rank == 2 ? 5 : 4, port);
-    membership.patience = std::chrono::seconds(20);
+    membership.patience = std::chrono::seconds(8);
     try {
       ControlChannel::open(membership, std::move(mine));
     } catch (const Error& error) {
