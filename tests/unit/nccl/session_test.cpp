@@ -169,7 +169,8 @@ TEST_CASE("B-18 a first call that does not come back is freed by aborting the re
                                  "end of group", "group", "group", "group", "told: " + reason});
 }
 
-TEST_CASE("B-18 what never comes back is left behind, and its process runs no other session") {
+TEST_CASE(
+    "B-18 a call that never comes back is left behind, and its process runs no other session") {
   CHECK(holds_in_a_child([] {
     Stage stage(kNewest, kSoon);
     library().heard.clear();

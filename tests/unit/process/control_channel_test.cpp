@@ -206,7 +206,7 @@ TEST_CASE("B-16 ranks that count other processes are named at once, on all that 
   CHECK(texts == std::vector<std::string>(4, "rank 2 counts 5 processes, rank 0 counts 4"));
 }
 
-TEST_CASE("where nobody listens, rank 0 is the one that is missing") {
+TEST_CASE("rank 0 is missing where nobody listens") {
   std::uint16_t port = Listener(0).port();
   Membership membership = place(1, 2, port);
   membership.patience = std::chrono::milliseconds(50);
