@@ -71,6 +71,7 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
     run.recordings.emplace_back(
         &run.traces.emplace_back(alone ? options.other_ranks : TraceDetail::kEvents));
     run.traces.back().tell(options.progress);
+    if (options.memory) run.recordings.back().keep_at_most(options.memory->available_bytes);
     run_on_rank(run, rank, runs);
   };
   const WorldResult seen = run_world(std::move(world), RankBody(body));

@@ -236,7 +236,10 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
     if (rank == run.reporting_rank) run.traces.back().tell(options.progress);
   }
-  for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
+  for (const Trace& trace : run.traces) {
+    run.recordings.emplace_back(&trace);
+    if (options.memory) run.recordings.back().keep_at_most(options.memory->available_bytes / ranks);
+  }
   if (options.around_device) run.around_device = options.around_device(*run.device, ranks);
   Device& launched = run.around_device ? *run.around_device : *run.device;
   SharingDevice sharing(launched, ranks);

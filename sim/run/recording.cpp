@@ -8,8 +8,10 @@
 #include <algorithm>
 
 #include "autograd/grad_node.h"
+#include "base/bytes_text.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"
 #include "sim/log/marks.h"
@@ -17,7 +19,18 @@
 
 namespace shardlab {
 
+void Recording::count(std::int64_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ <= most_bytes_) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"print less, give names to fewer values in loops, or allow more: --memory 64GiB"},
+       "a rank would keep more than {} of printed text and of values that are compared",
+       bytes_text(static_cast<double>(most_bytes_)));
+}
+
 void Recording::keep(RecordedValue value) {
+  constexpr std::int64_t kBytesOfOne = 3500;  // measured, with the events of the call that made it
+  count(kBytesOfOne);
   value.event = trace_->events().size();
   kept_.insert(value.value.local().storage()->buffer().get());
   adopt(std::move(value));
@@ -136,6 +149,8 @@ void Recording::claimed(const std::string& name, std::int64_t occurrence, const 
 }
 
 void Recording::printed(const std::string& line) {
+  constexpr std::int64_t kCopies = 5;  // as measured: in records, in the report and on its way out
+  count(kCopies * std::ssize(line));
   const RankContext* context = current_rank_or_null();
   const SourcePosition place = context != nullptr ? context->position : SourcePosition{};
   adopt(PrintedLine{place.line, place.column, line});

@@ -3,8 +3,10 @@
 // once more at the end.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -126,6 +128,9 @@ class Recording : public ValueSink {
   std::size_t traced_breaks() const { return traced_breaks_; }
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
+  /// Printed text, and values of loops, are kept for the judges and the report: this many bytes.
+  ///   fails  Unsupported: more of them
+  void keep_at_most(std::int64_t bytes) { most_bytes_ = std::max(bytes, kFewestBytes); }
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
   /// The value of an input before the program runs; not a value of the program.
@@ -160,6 +165,7 @@ class Recording : public ValueSink {
   void visit(const std::string& name, const Value& value, const Visitor& visitor,
              std::int64_t& visited);
   void end_of(const std::string& name, const DTensor& value);
+  void count(std::int64_t bytes);
 
   // A gradient after a backward pass: another pass adds to it unless it was written in between.
   struct Accumulated {
@@ -191,6 +197,8 @@ class Recording : public ValueSink {
   std::map<SourceSpan, std::int64_t> parts_taken_;
   std::unordered_map<std::string, Accumulated> gradients_;
   std::size_t traced_breaks_ = 0;
+  static constexpr std::int64_t kFewestBytes = 1 << 24;  // as a rank without loops may take
+  std::int64_t bytes_ = 0, most_bytes_ = std::numeric_limits<std::int64_t>::max();
   bool other_shape_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/torch_dtype.h"
 #include "sim/files/json_value.h"
+#include "sim/language/values/dict_entries.h"
 #include "tensor/host.h"
 #include "tests/facts/collective_facts.h"
 #include "tests/facts/fact_scenarios.h"

@@ -6,6 +6,7 @@
 
 #include "autograd/autograd.h"
 #include "sim/language/syntax/source.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/run/memory_timeline.h"
 
 namespace shardlab {

@@ -14,6 +14,7 @@
 #include "propagate/propagator.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/scenario/scenario.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"

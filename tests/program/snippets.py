@@ -217,6 +217,42 @@ print(set($l), {$n, $n}, list(set($l + $l)), sorted(set($l)), set(), {1}, set(ra
 for x in set($l):
     print(x, end=" ")
 ===
+s, t = {$n, $n, $n, $f}, {$n, $n, $n, $n, $n}
+print(s, t, {$n, $n, $n})
+t.update($l, [$n], range($i))
+print(t, s | t, t | s, s & t, s - t, t - s, s ^ t, t ^ s, set(t), t.copy(), t.union(s, $l))
+for n in $l:
+    s.add(n)
+    s.discard(n + 1)
+    s.add(n * 8 + 3)
+print(s, set(s), s.intersection($l), s.difference($l), s.difference(t, [$n]), t.intersection(s))
+===
+s, t = set(range($i, $i + 20)), set($l)
+u = s
+s |= t
+print(s, s is u)
+s -= {$n, $n}
+s.add($n)
+print(s)
+s ^= t
+s ^= {$n, 2, 3, 5}
+print(s, u)
+s &= set(range(4, 99))
+print(s, s.symmetric_difference($l), u)
+u.clear()
+u.update($l)
+print(u, s == u)
+===
+s = {($n, $i), ($i, $n), (), ($i,), ($f, (1, $n))}
+s.add(($i, 2))
+s.discard(($i,))
+print(s, [x for x in {(x, y) for x in range(4) for y in range(3)}], {x * 0.5 for x in range($i)})
+===
+d = {x: x * x for x in range($i)}
+e = d
+d |= {$n: 0, "z": 1}
+print(d, e is d, e == {**d}, d.pop("z"), list(e), d.popitem())
+===
 s = {$n, $n, $n}
 print(len(s) <= 3, sorted(s), sorted(s.intersection($l)), sorted(s.difference($l)),
       sorted(x for x in s))

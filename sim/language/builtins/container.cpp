@@ -31,6 +31,13 @@ const std::string& text_of(const Value* self, std::string_view method) {
   refuse_self(self, method, "a string");
 }
 
+DictValue copied(const DictValue& from) {
+  const DictValue copy = make_dict();
+  copy.entries->is_set = from.entries->is_set;
+  copy.entries->merge(*from.entries);
+  return copy;
+}
+
 Value run_append(Interpreter&, const Value* self, CallValues call) {
   Values& items = list_of(self, "append");
   const Parameters given("append", {"item"}, std::move(call));
@@ -49,16 +56,15 @@ Value run_extend(Interpreter& in, const Value* self, CallValues call) {
 // dict.pop(key, default).
 Value pop_entry(const DictValue& dict, CallValues call) {
   const Parameters given("pop", {"key", "default="}, std::move(call));
-  const auto found = std::ranges::find_if(
-      *dict.entries, [&](const auto& entry) { return equal(entry.first, given["key"]); });
-  if (found == dict.entries->end()) {
+  const Value* const found = dict.entries->find(given["key"]);
+  if (found == nullptr) {
     if (given.given("default")) return given["default"];
     fail_as("KeyError: " + repr(given["key"]),
             Fix{"give what it is without the key: d.pop(key, None)"}, "pop: the dict has no {}",
             repr(given["key"]));
   }
-  Value value = found->second;
-  dict.entries->erase(found);
+  const Value value = *found;
+  dict.entries->erase(given["key"]);
   return value;
 }
 
@@ -128,7 +134,7 @@ Value run_items(Interpreter&, const Value* self, CallValues) {
 Value run_get(Interpreter&, const Value* self, CallValues call) {
   const DictValue& dict = dict_of(self, "get");
   const Parameters given("get", {"key", "default="}, std::move(call));
-  const Value* found = find(dict, given["key"]);
+  const Value* const found = dict.entries->find(given["key"]);
   return found != nullptr ? *found : given["default"];
 }
 
@@ -162,9 +168,7 @@ Value run_insert(Interpreter&, const Value* self, CallValues call) {
 Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
   if (is_set(*self)) {
     const Parameters given("remove", {"item"}, std::move(call));
-    DictEntries& own = *self->as<DictValue>().entries;
-    const auto is_item = [&](const auto& entry) { return equal(entry.first, given["item"]); };
-    if (std::erase_if(own, is_item) > 0) return {};
+    if (self->as<DictValue>().entries->erase(given["item"])) return {};
     fail_as("KeyError: " + repr(given["item"]), Fix{"s.discard(x) takes it out where it is there"},
             "remove: {} is not in the set", repr(given["item"]));
   }
@@ -208,9 +212,7 @@ Value run_clear(Interpreter&, const Value* self, CallValues call) {
 Value run_copy(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("copy", {}, std::move(call));
   if (!self->is<DictValue>()) return make_list(list_of(self, "copy"));
-  const DictValue copy = make_dict();
-  *copy.entries = *self->as<DictValue>().entries;
-  return copy;
+  return copied(self->as<DictValue>());
 }
 
 std::size_t count_of(std::string_view text, std::string_view part) {
@@ -237,62 +239,93 @@ Value run_count(Interpreter&, const Value* self, CallValues call) {
 Value run_setdefault(Interpreter&, const Value* self, CallValues call) {
   const DictValue& dict = dict_of(self, "setdefault");
   const Parameters given("setdefault", {"key", "default="}, std::move(call));
-  if (find(dict, given["key"]) == nullptr) store(dict, given["key"], given["default"]);
-  return *find(dict, given["key"]);
+  if (dict.entries->find(given["key"]) == nullptr) store(dict, given["key"], given["default"]);
+  return *dict.entries->find(given["key"]);
 }
 
-// The set becomes one of these items.
-Value set_to(const Value* self, const Values& items) {
-  const Value made = make_set(items);
-  const DictEntries& entries = *made.as<DictValue>().entries;
-  self->as<DictValue>().entries->assign(entries.begin(), entries.end());
+DictEntries& set_in(const Value* self, std::string_view method) {
+  if (!is_set(*self)) refuse_self(self, method, "a set");
+  return *self->as<DictValue>().entries;
+}
+
+Value set_of(Interpreter& in, const Value& items) {
+  const Value made = make_set({});
+  extend(in, made, items);
+  return made;
+}
+
+Value run_add(Interpreter&, const Value* self, CallValues call) {
+  if (!is_set(*self)) refuse_self(self, "add", "a set or a tensor");
+  const Parameters given("add", {"item"}, std::move(call));
+  store(self->as<DictValue>(), given["item"], {});
   return {};
 }
 
-Value run_add(Interpreter& in, const Value* self, CallValues call) {
-  if (!is_set(*self)) refuse_self(self, "add", "a set or a tensor");
-  const Parameters given("add", {"item"}, std::move(call));
-  Values items = in.iterate(*self);
-  items.push_back(given["item"]);
-  return set_to(self, items);
-}
-
-Value run_discard(Interpreter& in, const Value* self, CallValues call) {
-  if (!is_set(*self)) refuse_self(self, "discard", "a set");
+Value run_discard(Interpreter&, const Value* self, CallValues call) {
+  DictEntries& own = set_in(self, "discard");
   const Parameters given("discard", {"item"}, std::move(call));
-  Values items = in.iterate(*self);
-  std::erase_if(items, [&](const Value& item) { return equal(item, given["item"]); });
-  return set_to(self, items);
+  own.erase(given["item"]);
+  return {};
 }
 
-// Items of `self` and of each argument in turn, by how often an item of one is in the other.
-Value set_of(Interpreter& in, const Value* self, std::string_view method, ast::BinaryOp op,
-             const CallValues& call) {
-  if (!is_set(*self)) refuse_self(self, method, "a set");
-  Value made = make_set(in.iterate(*self));
+Value run_union(Interpreter& in, const Value* self, CallValues call) {
+  set_in(self, "union");
+  const Value made = copied(self->as<DictValue>());
+  for (const Value& other : call.positional) extend(in, made, other);
+  return made;
+}
+
+Value run_intersection(Interpreter& in, const Value* self, CallValues call) {
+  set_in(self, "intersection");
+  if (call.positional.empty()) return copied(self->as<DictValue>());
+  Value made = *self;
   for (const Value& other : call.positional) {
-    made = in.binary(op, made, make_set(in.iterate(other)));
+    const DictEntries& before = *made.as<DictValue>().entries;
+    const Value both = make_set({});
+    DictEntries& kept = *both.as<DictValue>().entries;
+    if (is_set(other)) {
+      intersect(before, *other.as<DictValue>().entries, kept);
+    } else {
+      for (const Value& item : in.iterate(other)) {
+        if (before.find(item) != nullptr) kept.set(item, {});
+      }
+    }
+    made = both;
   }
   return made;
 }
-Value run_union(Interpreter& in, const Value* self, CallValues call) {
-  return set_of(in, self, "union", ast::BinaryOp::kBitOr, call);
-}
-Value run_intersection(Interpreter& in, const Value* self, CallValues call) {
-  return set_of(in, self, "intersection", ast::BinaryOp::kBitAnd, call);
-}
+
 Value run_difference(Interpreter& in, const Value* self, CallValues call) {
-  return set_of(in, self, "difference", ast::BinaryOp::kSub, call);
+  const DictEntries& own = set_in(self, "difference");
+  if (call.positional.empty() || !call.positional[0].is<DictValue>()) {
+    const DictValue made = copied(self->as<DictValue>());
+    for (const Value& other : call.positional) {
+      made.entries->subtract(*set_of(in, other).as<DictValue>().entries);
+    }
+    return made;
+  }
+  const Value made = make_set({});
+  DictEntries& left = *made.as<DictValue>().entries;
+  difference(own, *call.positional[0].as<DictValue>().entries, left);
+  for (std::size_t i = 1; i < call.positional.size(); ++i) {
+    left.subtract(*set_of(in, call.positional[i]).as<DictValue>().entries);
+  }
+  return made;
 }
+
 Value run_symmetric_difference(Interpreter& in, const Value* self, CallValues call) {
-  return set_of(in, self, "symmetric_difference", ast::BinaryOp::kBitXor, call);
+  const DictEntries& own = set_in(self, "symmetric_difference");
+  const Parameters given("symmetric_difference", {"other"}, std::move(call));
+  const Value made = set_of(in, given["other"]);
+  made.as<DictValue>().entries->toggle(own);
+  return made;
 }
 
 bool set_compares(Interpreter& in, const Value* self, std::string_view method, ast::CompareOp op,
                   CallValues call) {
   if (!is_set(*self)) refuse_self(self, method, "a set");
   const Parameters given(method, {"other"}, std::move(call));
-  return in.truth(in.compare(op, *self, make_set(in.iterate(given["other"]))));
+  return in.truth(in.compare(op, *self, set_of(in, given["other"])));
 }
 Value run_issubset(Interpreter& in, const Value* self, CallValues call) {
   return set_compares(in, self, "issubset", ast::CompareOp::kLessEqual, std::move(call));
@@ -301,7 +334,7 @@ Value run_issuperset(Interpreter& in, const Value* self, CallValues call) {
   return set_compares(in, self, "issuperset", ast::CompareOp::kGreaterEqual, std::move(call));
 }
 Value run_isdisjoint(Interpreter& in, const Value* self, CallValues call) {
-  return !in.truth(set_of(in, self, "isdisjoint", ast::BinaryOp::kBitAnd, call));
+  return !in.truth(run_intersection(in, self, std::move(call)));
 }
 
 Value run_popitem(Interpreter&, const Value* self, CallValues call) {
@@ -311,8 +344,9 @@ Value run_popitem(Interpreter&, const Value* self, CallValues call) {
     fail_as("KeyError: 'popitem(): dictionary is empty'",
             Fix{"look first whether it is empty: if d"}, "popitem: the dict is empty");
   }
-  const Value last = make_tuple({entries.back().first, entries.back().second});
-  entries.pop_back();
+  const auto& [key, value] = *std::prev(entries.end());
+  const Value last = make_tuple({key, value});
+  entries.erase(items_of(last)[0]);
   return last;
 }
 
@@ -324,19 +358,15 @@ std::vector<Builtin> joined(std::vector<Builtin> own) {
 
 Value run_update(Interpreter& in, const Value* self, CallValues call) {
   if (is_set(*self)) {
-    Values items = in.iterate(*self);
-    for (const Value& more : call.positional) {
-      for (const Value& item : in.iterate(more)) items.push_back(item);
-    }
-    return set_to(self, items);
+    for (const Value& more : call.positional) extend(in, *self, more);
+    return {};
   }
   const DictValue& dict = dict_of(self, "update");
   const Parameters given("update", {"other="}, std::move(call), Parameters::Others::kKeep);
   if (given.has("other")) {
     const auto* other = given["other"].get<DictValue>();
     if (other == nullptr) given.refuse("other", "a dict", "{\"a\": 1}");
-    const auto entries = *other->entries;
-    for (const auto& [key, value] : entries) store(dict, key, value);
+    for (const auto& [key, value] : *other->entries) store(dict, key, value);
   }
   for (const auto& [key, value] : given.others()) store(dict, key, value);
   return {};

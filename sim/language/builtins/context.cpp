@@ -3,6 +3,7 @@
 #include "api/debug_mode.h"
 #include "autograd/grad_mode.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/object.h"
 
 namespace shardlab {
@@ -122,7 +123,7 @@ Value run_comm_counts(Interpreter& in, const Value* self, CallValues call) {
         for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
           const auto kind = static_cast<CollectiveKind>(i);
           if (counted.count(kind) == 0) continue;
-          counts.entries->emplace_back(std::string(to_string(kind)), counted.count(kind));
+          counts.entries->set(std::string(to_string(kind)), counted.count(kind));
         }
         return Value(counts);
       },

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
@@ -64,7 +65,9 @@ Value run_device(Interpreter&, const Value*, CallValues call) {
 
 Value run_set(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("set", {"items="}, std::move(call));
-  return make_set(given.given("items") ? in.iterate(given["items"]) : Values());
+  const Value set = make_set({});
+  if (given.given("items")) extend(in, set, given["items"]);
+  return set;
 }
 
 class Partial final : public Callable {

@@ -14,6 +14,7 @@
 #include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
+#include "sim/language/values/dict_entries.h"
 
 namespace shardlab {
 
@@ -114,8 +115,7 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
   DictValue out = make_dict();
   for (const auto& [name, value] : *parameters->entries) {
     const DTensor& parameter = placed.at(name.as<std::string>());
-    out.entries->emplace_back(name,
-                              placed_parameter(in, value.as<DTensor>(), [&] { return parameter; }));
+    out.entries->set(name, placed_parameter(in, value.as<DTensor>(), [&] { return parameter; }));
   }
   return out;
 }
@@ -140,7 +140,7 @@ Value placed_module(Interpreter& in, const Parameters& given,
   if (parameters == nullptr) return placed(given[kModule], "");
   DictValue out = make_dict();
   for (const auto& [name, value] : *parameters->entries) {
-    out.entries->emplace_back(
+    out.entries->set(
         name, placed(value, name.is<std::string>() ? name.as<std::string>() : std::string()));
   }
   return out;
@@ -161,8 +161,8 @@ std::string style_of(const Value& plan, std::string name) {
     if (name.ends_with(end)) name.resize(name.rfind('.'));
   }
   const auto* rows = plan.get<DictValue>();
-  for (std::size_t i = 0; rows != nullptr && i < rows->entries->size(); ++i) {
-    const auto& [pattern, style] = (*rows->entries)[i];
+  if (rows == nullptr) return {};
+  for (const auto& [pattern, style] : *rows->entries) {
     const bool texts = pattern.is<std::string>() && style.is<std::string>();
     if (texts && name_fits(pattern.as<std::string>(), name)) return style.as<std::string>();
   }

@@ -11,6 +11,7 @@
 #include "sim/language/builtins/spmd_moves.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/mesh_value.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/object.h"
 #include "sim/types/claim.h"
 #include "sim/types/typed_program.h"
@@ -118,7 +119,7 @@ Value local_type_of(const Interpreter& in, const TensorType* type) {
   const MeshLayout& mesh = *in.default_mesh();
   for (std::size_t dim = 0; type != nullptr && dim < mesh.ndim(); ++dim) {
     if (mesh.size(dim) == 1) continue;
-    types.entries->emplace_back(Value(mesh.names()[dim]), to_string(without_dim(type->types[dim])));
+    types.entries->set(Value(mesh.names()[dim]), to_string(without_dim(type->types[dim])));
   }
   return types;
 }
@@ -180,7 +181,7 @@ Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
   Value types = given["dst"];
   if (given.has("axis")) {
     const DictValue one = make_dict();
-    one.entries->emplace_back(given["axis"], given["dst"]);
+    one.entries->set(given["axis"], given["dst"]);
     types = one;
   }
   claim_all(in, given["tensor"], {types}, "mutate_type", in.position(), Gradient::kLeft);
@@ -436,8 +437,8 @@ class MoveRun {
     move_.carried = dtype_in(given_["op_dtype"]);
     move_.given = dtype_in(given_["out_dtype"]);
     const auto* options = given_["backward_options"].get<DictValue>();
-    for (std::size_t i = 0; options != nullptr && i < options->entries->size(); ++i) {
-      const auto& [key, value] = (*options->entries)[i];
+    if (options == nullptr) return;
+    for (const auto& [key, value] : *options->entries) {
       if (str(key) == "op_dtype") {
         move_.carries_back = dtype_in(value);
       } else if (str(key) != "async_op") {

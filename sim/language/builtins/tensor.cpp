@@ -10,6 +10,7 @@
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/syntax/characters.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/language/values/size_value.h"

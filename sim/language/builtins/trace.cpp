@@ -6,6 +6,7 @@
 #include "base/text_of_list.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/traced_def.h"
+#include "sim/language/values/dict_entries.h"
 #include "trace/graph_text.h"
 
 namespace shardlab {

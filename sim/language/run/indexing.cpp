@@ -292,7 +292,7 @@ Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* range = object.get<RangeValue>()) return index_range(*range, key);
   if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*this, *mesh, key);
   if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
-    if (const Value* found = shardlab::find(*dict, key)) return *found;
+    if (const Value* found = dict->entries->find(key)) return *found;
     fail_as("KeyError: " + repr(key), Fix{"use d.get(key), or one of its keys: see d.keys()"},
             "the dict has no key {}", repr(key));
   }
@@ -323,7 +323,7 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
 void Interpreter::remove_index(const Value& object, const Value& key) {
   if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
     index(object, key);  // refused where it has no such key
-    std::erase_if(*dict->entries, [&](const auto& entry) { return equal(entry.first, key); });
+    dict->entries->erase(key);
     return;
   }
   const auto* list = object.get<ListValue>();

@@ -4,6 +4,8 @@
 
 #include <fmt/args.h>
 
+#include <algorithm>
+
 #include "base/fix.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/interpreter.h"
@@ -222,10 +224,37 @@ Values Interpreter::items_in(const std::vector<ast::ExpressionPtr>& display) {
   return items;
 }
 
+namespace {
+
+// Known where Python compiles it.
+bool is_constant(const ast::ExpressionPtr& item) {
+  if (const auto* unary = std::get_if<ast::Unary>(&item->node)) return is_constant(unary->operand);
+  if (const auto* binary = std::get_if<ast::Binary>(&item->node)) {
+    return is_constant(binary->left) && is_constant(binary->right);
+  }
+  if (const auto* tuple = std::get_if<ast::Tuple>(&item->node)) {
+    return std::ranges::all_of(tuple->items, is_constant);
+  }
+  return std::holds_alternative<ast::Constant>(item->node);
+}
+
+// Python makes a set of three or more constants when it compiles, once more for its table of
+// constants, and a copy when it runs: items that collide take other places.
+Value copied_constant(const DictValue& set) {
+  const Value again = make_set({}), copy = make_set({});
+  for (const auto& [item, none] : *set.entries) again.as<DictValue>().entries->set(item, none);
+  copy.as<DictValue>().entries->merge(*again.as<DictValue>().entries);
+  return copy;
+}
+
+}  // namespace
+
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Set& node) {
   const Values items = items_in(node.items);
   enter(expression.span);
-  return make_set(items);
+  const Value made = make_set(items);
+  const bool constant = items.size() > 2 && std::ranges::all_of(node.items, is_constant);
+  return constant ? copied_constant(made.as<DictValue>()) : made;
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Starred&) {

@@ -17,6 +17,7 @@
 #include "comm/observer.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/mesh_views.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/rank_value.h"
 
 namespace shardlab {
@@ -131,11 +132,11 @@ static bool names_fake(const Value& backend) {
 void warn_of_fake(const MeshLayout& layout, const Value& backends) {
   std::vector<std::string> dims;
   const auto* by_dim = backends.get<DictValue>();
+  const DictEntries none;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     if (layout.size(dim) == 1) continue;
     bool fake = by_dim == nullptr && layout.ndim() == 1 && names_fake(backends);
-    for (std::size_t i = 0; by_dim != nullptr && i < by_dim->entries->size(); ++i) {
-      const auto& [key, backend] = (*by_dim->entries)[i];
+    for (const auto& [key, backend] : by_dim != nullptr ? *by_dim->entries : none) {
       fake |= mesh_dim(layout, key) == dim && names_fake(backend);
     }
     if (fake) dims.push_back(layout.names()[dim]);

@@ -110,21 +110,48 @@ Value concatenated(const Value& left, const Value& right) {
   return left.is<ListValue>() ? make_list(std::move(items)) : make_tuple(std::move(items));
 }
 
-// |, &, - and ^.
-std::optional<Value> binary_of_sets(ast::BinaryOp op, const Value& left, const Value& right) {
-  Values items;
-  const auto add = [&](const Value& from, const Value& other, bool in_other) {
-    for (const auto& [item, none] : *from.as<DictValue>().entries) {
-      if ((find(other.as<DictValue>(), item) != nullptr) == in_other) items.push_back(item);
-    }
-  };
-  const bool either = op == ast::BinaryOp::kBitOr, both = op == ast::BinaryOp::kBitAnd;
-  const bool one = op == ast::BinaryOp::kBitXor, first = op == ast::BinaryOp::kSub;
-  if (!either && !both && !one && !first) return std::nullopt;
-  if (either || both) add(left, right, true);
-  if (!both) add(left, right, false);
-  if (either || one) add(right, left, false);
-  return make_set(items);
+// Two sets, or two dicts.
+bool are_alike(const Value& left, const Value& right) {
+  return left.is<DictValue>() && right.is<DictValue>() && is_set(left) == is_set(right);
+}
+
+// |, &, - and ^ of sets, | of dicts; `made` is empty.
+bool combine(ast::BinaryOp op, const DictEntries& a, const DictEntries& b, DictEntries& made) {
+  if (op == ast::BinaryOp::kBitOr) {
+    made.merge(a);
+    made.merge(b);
+    return true;
+  }
+  if (!made.is_set) return false;
+  if (op == ast::BinaryOp::kBitAnd) {
+    intersect(a, b, made);
+  } else if (op == ast::BinaryOp::kSub) {
+    difference(a, b, made);
+  } else if (op == ast::BinaryOp::kBitXor) {
+    made.merge(b);
+    made.toggle(a);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// a |= b and the like.
+bool combine_in_place(ast::BinaryOp op, DictEntries& a, const DictEntries& b) {
+  if (op == ast::BinaryOp::kBitOr) {
+    a.merge(b);
+  } else if (a.is_set && op == ast::BinaryOp::kSub) {
+    a.subtract(b);
+  } else if (a.is_set && op == ast::BinaryOp::kBitXor) {
+    a.toggle(b);
+  } else if (a.is_set && op == ast::BinaryOp::kBitAnd) {
+    DictEntries both;
+    intersect(a, b, both);
+    a.become(std::move(both));
+  } else {
+    return false;
+  }
+  return true;
 }
 
 bool contains(const Value& container, const Value& item) {
@@ -133,7 +160,7 @@ bool contains(const Value& container, const Value& item) {
     return std::any_of(items.begin(), items.end(),
                        [&](const Value& other) { return equal(other, item); });
   }
-  if (const auto* dict = container.get<DictValue>()) return find(*dict, item) != nullptr;
+  if (const auto* dict = container.get<DictValue>()) return dict->entries->find(item) != nullptr;
   if (const auto* text = container.get<std::string>(); text && item.is<std::string>()) {
     return text->find(item.as<std::string>()) != std::string::npos;
   }
@@ -149,11 +176,11 @@ bool contains(const Value& container, const Value& item) {
 bool set_within(ast::CompareOp op, const Value& left, const Value& right) {
   const bool turned = op == ast::CompareOp::kGreater || op == ast::CompareOp::kGreaterEqual;
   const DictEntries& few = *(turned ? right : left).as<DictValue>().entries;
-  const DictValue& many = (turned ? left : right).as<DictValue>();
+  const DictEntries& many = *(turned ? left : right).as<DictValue>().entries;
   const bool within = std::ranges::all_of(
-      few, [&](const auto& entry) { return find(many, entry.first) != nullptr; });
+      few, [&](const auto& entry) { return many.find(entry.first) != nullptr; });
   const bool strict = op == ast::CompareOp::kLess || op == ast::CompareOp::kGreater;
-  return within && (!strict || few.size() < many.entries->size());
+  return within && (!strict || few.size() < many.size());
 }
 
 // Lists compare by their first difference, strings by bytes.
@@ -178,6 +205,9 @@ bool ordered(ast::CompareOp op, const Value& left, const Value& right) {
 bool identical(const Value& left, const Value& right) {
   if (left.variant().index() != right.variant().index()) return false;
   if (const auto* list = left.get<ListValue>()) return list->items == right.as<ListValue>().items;
+  if (const auto* dict = left.get<DictValue>()) {
+    return dict->entries == right.as<DictValue>().entries;
+  }
   return equal(left, right);
 }
 
@@ -235,16 +265,12 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
     if (bitwise && left.is<bool>() && right.is<bool>()) return std::get<0>(result) != 0;
     return make_number(result);
   }
-  const bool dicts = left.is<DictValue>() && right.is<DictValue>();
-  if (dicts && !is_set(left) && !is_set(right) && op == ast::BinaryOp::kBitOr) {
-    const DictValue both = make_dict();
-    for (const Value* part : {&left, &right}) {
-      for (const auto& [key, value] : *part->as<DictValue>().entries) store(both, key, value);
+  if (are_alike(left, right)) {
+    const DictValue made = make_dict();
+    made.entries->is_set = is_set(left);
+    if (combine(op, *left.as<DictValue>().entries, *right.as<DictValue>().entries, *made.entries)) {
+      return made;
     }
-    return both;
-  }
-  if (is_set(left) && is_set(right)) {
-    if (const auto made = binary_of_sets(op, left, right)) return *made;
   }
   if (op == ast::BinaryOp::kAdd) {
     if (left.is<std::string>() && right.is<std::string>()) {
@@ -287,6 +313,14 @@ Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
 }  // namespace
 
 void extend(Interpreter& in, const Value& list, const Value& more) {
+  if (const auto* set = list.get<DictValue>()) {
+    const auto* dict = more.get<DictValue>();
+    for (const Value& item : in.iterate(more)) {
+      dict != nullptr ? check_stored(list, item) : store(*set, item, {});
+    }
+    if (dict != nullptr) set->entries->merge(*dict->entries);
+    return;
+  }
   Values& items = *list.as<ListValue>().items;
   const Values added = in.iterate(more);
   for (const Value& item : added) check_stored(list, item);
@@ -295,6 +329,10 @@ void extend(Interpreter& in, const Value& list, const Value& more) {
 
 Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Value& operand) {
   if (before.is_tensor()) return binary_in_place(in, op, before, operand);
+  if (are_alike(before, operand)) {
+    DictEntries& own = *before.as<DictValue>().entries;
+    if (combine_in_place(op, own, *operand.as<DictValue>().entries)) return before;
+  }
   const auto* list = before.get<ListValue>();
   if (list == nullptr || operand.is<RankValue>()) return in.binary(op, before, operand);
   if (op == ast::BinaryOp::kAdd) {

@@ -12,6 +12,7 @@
 #include "base/text_of_list.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/module_hooks.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/generator.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/language/values/replaced.h"

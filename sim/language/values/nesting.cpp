@@ -3,13 +3,6 @@
 // exist, and every walk ends.
 #include "sim/language/values/nesting.h"
 
-#include <algorithm>
-#include <bit>
-#include <map>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "base/error.h"
 #include "base/fix.h"
 
@@ -92,103 +85,19 @@ void store(const DictValue& dict, const Value& key, const Value& value) {
   }
   check_stored(dict, key);
   check_stored(dict, value);
-  for (auto& [known, item] : *dict.entries) {
-    if (!equal(known, key)) continue;
-    item = value;
-    return;
-  }
-  dict.entries->emplace_back(key, value);
+  dict.entries->set(key, value);
 }
-
-namespace {
-
-// A set of whole numbers in the order of Python's hash table, to which they were added one by one:
-// after a collision nine neighbours are tried, then other places; from three fifths on it grows.
-class HashTable {
- public:
-  explicit HashTable(const DictEntries& entries) {
-    for (const auto& [number, none] : entries) {
-      insert(std::get<0>(number_of(number)));
-      if (5 * ++filled_ < 3 * (places_.size() - 1)) continue;
-      const auto before = std::exchange(places_, Places(std::bit_ceil(4 * filled_ + 1)));
-      for (const auto& place : before) {
-        if (place) insert(*place);
-      }
-    }
-  }
-
-  std::vector<std::int64_t> numbers() const {
-    std::vector<std::int64_t> numbers;
-    for (const auto& place : places_) {
-      if (place) numbers.push_back(*place);
-    }
-    return numbers;
-  }
-
- private:
-  using Places = std::vector<std::optional<std::int64_t>>;
-
-  static std::uint64_t hash(std::int64_t number) {
-    constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
-    const auto bits = static_cast<std::uint64_t>(number);
-    const std::uint64_t rest = (number < 0 ? 0 - bits : bits) % kPrime;
-    if (number >= 0) return rest;
-    return rest == 1 ? std::uint64_t(-2) : 0 - rest;
-  }
-
-  void insert(std::int64_t number) {
-    constexpr std::size_t kNeighbours = 9;
-    std::uint64_t rest = hash(number);
-    const std::size_t mask = places_.size() - 1;
-    for (std::size_t at = rest & mask;;) {
-      const std::size_t last = at + kNeighbours <= mask ? at + kNeighbours : at;
-      for (std::size_t place = at; place <= last; ++place) {
-        if (places_[place]) continue;
-        places_[place] = number;
-        return;
-      }
-      rest >>= 5;
-      at = (at * 5 + 1 + rest) & mask;
-    }
-  }
-
-  Places places_ = Places(8);
-  std::size_t filled_ = 0;
-};
-
-}  // namespace
 
 Value make_set(const Values& items) {
   const DictValue set = make_dict();
   set.entries->is_set = true;
   for (const Value& item : items) store(set, item, {});
-  const auto is_number = [](const auto& entry) { return entry.first.is_number(); };
-  const auto is_integer = [](const auto& entry) { return entry.first.is_integer(); };
-  if (std::ranges::all_of(*set.entries, is_integer)) {
-    std::map<std::int64_t, std::size_t> place;
-    for (const std::int64_t number : HashTable(*set.entries).numbers()) {
-      place.emplace(number, place.size());
-    }
-    std::ranges::sort(*set.entries, {}, [&](const auto& entry) {
-      return place.at(std::get<0>(number_of(entry.first)));
-    });
-  } else if (std::ranges::all_of(*set.entries, is_number)) {
-    std::ranges::stable_sort(*set.entries, {},
-                             [](const auto& entry) { return to_double(number_of(entry.first)); });
-  }
   return set;
 }
 
 bool is_set(const Value& value) {
   const auto* dict = value.get<DictValue>();
   return dict != nullptr && dict->entries->is_set;
-}
-
-const Value* find(const DictValue& dict, const Value& key) {
-  for (const auto& [known, item] : *dict.entries) {
-    if (equal(known, key)) return &item;
-  }
-  return nullptr;
 }
 
 }  // namespace shardlab

@@ -3,7 +3,7 @@
 // are bounded likewise.
 #pragma once
 
-#include "sim/language/values/value.h"
+#include "sim/language/values/dict_entries.h"
 
 namespace shardlab {
 
@@ -30,10 +30,8 @@ void check_stored(const Value& container, const Value& item);
 
 /// dict[key] = value, in place.
 void store(const DictValue& dict, const Value& key, const Value& value);
-/// A set of the items; those of numbers in rising order, as Python shows small ones.
+/// A set to which the items were added one by one.
 Value make_set(const Values& items);
 bool is_set(const Value& value);
-/// Null when the key is not there.
-const Value* find(const DictValue& dict, const Value& key);
 
 }  // namespace shardlab

@@ -1,5 +1,6 @@
 // Containers are made anew: a list with other items is another list.
 #include "sim/language/values/replaced.h"
+#include "sim/language/values/dict_entries.h"
 
 namespace shardlab {
 
@@ -22,7 +23,7 @@ Value replaced(const Value& value, const PickValue& pick) {
   const DictValue out = make_dict();
   out.entries->is_set = dict->entries->is_set;
   for (const auto& [key, item] : *dict->entries) {
-    out.entries->emplace_back(replaced(key, pick), replaced(item, pick));
+    out.entries->set(replaced(key, pick), replaced(item, pick));
   }
   return out;
 }

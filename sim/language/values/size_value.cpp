@@ -8,6 +8,7 @@
 #include "autograd/program.h"
 #include "schema/binder.h"
 #include "schema/op_row.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/replaced.h"
 #include "trace/sizes.h"
 

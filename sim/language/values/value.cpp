@@ -10,6 +10,7 @@
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
 #include "sim/language/values/builtin.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
 
@@ -230,11 +231,8 @@ class Equality {
     if (a.entries->size() != b.entries->size()) return false;
     if (a.entries->is_set != b.entries->is_set) return false;
     for (const auto& [key, value] : *a.entries) {
-      bool found = false;
-      for (const auto& [other_key, other] : *b.entries) {
-        found = found || (equal(key, other_key) && equal(value, other));
-      }
-      if (!found) return false;
+      const Value* const other = b.entries->find(key);
+      if (other == nullptr || !equal(value, *other)) return false;
     }
     return true;
   }

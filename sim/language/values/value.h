@@ -35,7 +35,7 @@ using Values = std::vector<Value>;
 inline constexpr int kDeepestContainer = 32;
 
 struct ListItems;
-struct DictEntries;
+class DictEntries;
 
 /// A list is shared by all names that it has; a tuple never changes.
 struct ListValue {
@@ -44,7 +44,7 @@ struct ListValue {
 struct TupleValue {
   std::shared_ptr<const ListItems> items;
 };
-/// In the order of insertion; keys are compared with equal().
+/// Keys are compared with equal().
 struct DictValue {
   std::shared_ptr<DictEntries> entries;
 };
@@ -185,10 +185,6 @@ struct ListItems : Values {
   std::string_view view = {};  ///< "dict_keys", ...: printed as Python's view of that name
   /// The op whose results these are, which its schema may name; it outlives them. Null if none.
   const OpRow* fields = nullptr;
-};
-struct DictEntries : std::vector<std::pair<Value, Value>> {
-  int level = 0;
-  bool is_set = false;  ///< a set: its items are the keys, the values are None
 };
 
 /// New containers.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/language/values/dict_entries.h"
 
 namespace shardlab {
 
@@ -104,8 +105,8 @@ class Reader {
   Value dict() {
     const DictValue dict = make_dict();
     for (std::size_t left = size(); left > 0; --left) {
-      Value key = value();
-      dict.entries->emplace_back(std::move(key), value());
+      const Value key = value();
+      dict.entries->set(key, value());
     }
     return dict;
   }

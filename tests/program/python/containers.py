@@ -60,3 +60,14 @@ print(list(range(3)), list(range(2, 8, 3)), list(range(5, 0, -2)), list(range(0)
 print(range(10)[2], range(10)[-1], range(0, 10, 3)[1:3], 4 in range(0, 10, 2), len(range(1, 10, 4)))
 print(list(enumerate(["a", "b"])), list(zip()), list(zip([1])))
 print(list(zip([1, 2, 3], "ab", (True, False))), [x + y for x, y in zip([1, 2], [10, 20])])
+many = set()
+squares = {}
+for i in range(30000):
+    many.add(i * 7 % 30011)
+    squares[(i, "x")] = i * i
+for i in range(0, 30000, 3):
+    many.discard(i)
+    squares.pop((i, "x"))
+del squares[(1, "x")]
+print(len(many), sum(many), list(many)[:5], len(squares), list(squares)[0], squares[(2, "x")])
+print({x for x in many if x % 3000 == 1}, squares == dict(squares), many == set(many))
