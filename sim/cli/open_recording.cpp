@@ -13,8 +13,10 @@
 #include "dispatch/all_ops.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
+#include "sim/files/json_value.h"
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/writes.h"
+#include "sim/replay/replay.h"
 #include "sim/replay/self_test.h"
 #include "sim/run/one_device.h"
 #include "sim/scenario/recorded_tensors.h"
@@ -57,9 +59,15 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, const Kno
                           : run_first_alone(scenario, all_ops(), Precision::kReference);
     test = self_test(program, alone, wide.get());
   }
-  const bool reported = arguments.common.output != Output::kJson && !arguments.self_test_is_known;
-  if (test.ok() && reported) print({.out = self_test_text(test)});
-  if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
+  const bool json = arguments.common.output == Output::kJson;
+  if (test.ok() && !json && !arguments.self_test_is_known) print({.out = self_test_text(test)});
+  if (!test.ok()) {
+    const ReplayReport report{.agree = test.values + test.parameters + test.gradients,
+                              .undecided = test.undecided,
+                              .differences = test.differences};
+    print({.out = json ? replay_json(*program.recording, report).dump() + "\n" : "",
+           .err = self_test_text(test)});
+  }
   if (test.ok() || arguments.weights.empty()) return test.ok();
   print_notes({arguments.weights + ": with other parameters than the recorded ones, the values are "
                                    "compared with one device alone"});

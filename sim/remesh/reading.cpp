@@ -61,6 +61,10 @@ void Reading::note_gradient(const RecordedEvent& check) {
   if (!fresh_gradients_.insert(check.name).second && !adds_up_) {
     backward->resets.push_back(*parameter);
   }
+  if (given.contains(check.out[0].id.id)) {
+    refuse(check, "a gradient that the program has before it is recorded",
+           "call optimizer.zero_grad() before record(), or replay the step as it is");
+  }
   gradient_checks_[check.out[0].id.id] = &check;
   adds_up_ = false;
 }

@@ -295,32 +295,32 @@ RecordingBlame Comparison::end() {
     wrong_.push_back(std::move(value));
     links_.push_back(link);
   }
-  const bool on_the_way = ends_ > 0 && ends_agree_ && !wrong_loss_;
-  const auto count = on_the_way ? std::ssize(wrong_) : 0;
-  drop_harmless();
-  if (on_the_way) wrong_.clear();
+  const std::int64_t on_the_way = drop_harmless();
   std::erase_if(terms_, [&](const BlamedValue& one) { return reduced_.contains(one.point.value); });
   return {.same_names = same_names_,
           .compared = compared_,
           .undecided = undecided_,
-          .on_the_way = count,
+          .on_the_way = on_the_way,
           .wrong = std::move(wrong_),
           .terms = std::move(terms_),
           .reduced = reduced_,
           .edits = {}};
 }
 
-// Gradients are added up in any order, and a mask may take from a call's result what is not A's:
-// they are faults if something that is computed from them is wrong.
-void Comparison::drop_harmless() {
+// A value on the way is a fault if one is that is computed from it: gradients are added up in any
+// order, and a mask may take what is not A's from a call's result. Nothing is one where the loss,
+// gradients and parameters after the step are A's. Returns how many are none.
+std::int64_t Comparison::drop_harmless() {
+  const bool right = ends_ > 0 && ends_agree_ && !wrong_loss_;
   std::vector<bool> harms(wrong_.size());
   for (std::size_t i = wrong_.size(); i-- > 0;) {
     const Link& link = links_[i];
-    harms[i] = harms[i] || !link.between || !known_[link.value].taken;
+    harms[i] = harms[i] || (!right && (!link.between || !known_[link.value].taken));
     if (harms[i] && link.source >= 0) harms[static_cast<std::size_t>(link.source)] = true;
   }
   std::size_t i = 0;
-  std::erase_if(wrong_, [&](const BlamedValue&) { return !harms[i++]; });
+  return static_cast<std::int64_t>(
+      std::erase_if(wrong_, [&](const BlamedValue&) { return !harms[i++]; }));
 }
 
 void Comparison::inherit(Followed& all, const Followed& one) {

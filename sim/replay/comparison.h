@@ -82,7 +82,7 @@ class Comparison {
   static void suspect(Followed& now, BlamedValue value);
   void settle(ComparedPoint point, Explained all, const std::string& elements,
               const Followed& from);
-  void drop_harmless();
+  std::int64_t drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
                    BlamedValue& value);
 

@@ -18,7 +18,7 @@ namespace shardlab {
 namespace {
 
 constexpr double kManyRoundings = 800, kFewestRoundings = 8, kMostRounding = 2e-4;
-constexpr std::size_t kMostLabels = 1 << 14;
+constexpr std::int64_t kMostLabels = 1 << 14;  // lines that are looked for one by one
 
 // The boxes of the whole, and their elements against those of a part.
 class Boxes {
@@ -181,45 +181,54 @@ class Explainer : private Boxes {
       return all_pairs(part, offset,
                        [&](double got, double expected) { return near(got, expected, factor); });
     });
-    return box || has_rows(part, factor);
+    return box || has_lines(part, factor);
   }
 
-  // Rows of the whole in any order, as those of a batch whose dims were made one, or its labels;
-  // columns, where it was transposed.
-  bool has_rows(const PointPart& part, double factor) {
-    const auto count = [](const PointPart& one) { return one.elements.size(); };
-    if (part.shape.size() == 1) {
-      return count(part) <= kMostLabels &&
-             has_lines(part, {count(part), 1, 1}, {count(whole_), 1, 1}, factor);
+  // Lines of the whole in any order along one dim: rows of a batch whose dims were made one,
+  // labels, columns of queries, keys and values that were made at once and are cut by heads. Along
+  // other dims it is a box.
+  bool has_lines(const PointPart& part, double factor) {
+    for (std::size_t dim = 0; dim < part.shape.size(); ++dim) {
+      const std::int64_t lines = part.shape[dim], all = whole_.shape[dim];
+      if (lines == all || lines == 0 || lines > kMostLabels || all > kMostLabels) continue;
+      PointPart frame{.shape = part.shape, .elements = {}};
+      frame.shape[dim] = all;
+      const auto has = [&](const Dims& offset) { return has_lines(part, dim, offset, factor); };
+      if (any_box(frame, has)) return true;
     }
-    if (part.shape.size() != 2) return false;
-    const auto size = [](const PointPart& one, std::size_t dim) {
-      return static_cast<std::size_t>(one.shape[dim]);
-    };
-    const std::size_t rows = size(part, 0), columns = size(part, 1);
-    const std::size_t all_rows = size(whole_, 0), all_columns = size(whole_, 1);
-    const bool has = columns == all_columns &&
-                     has_lines(part, {rows, columns, 1}, {all_rows, columns, 1}, factor);
-    return has || (rows == all_rows &&
-                   has_lines(part, {columns, 1, columns}, {all_columns, 1, all_columns}, factor));
+    return false;
   }
 
-  // Lines of one length: their number, and the distances of lines and of elements in one.
-  struct Lines {
-    std::size_t count, apart, step;
-  };
-  bool has_lines(const PointPart& part, Lines own, Lines all, double factor) {
-    const std::size_t length = part.elements.size() / std::max<std::size_t>(own.count, 1);
-    for (std::size_t line = 0; line < own.count; ++line) {
-      bool found = false;
-      for (std::size_t other = 0; other < all.count && !found; ++other) {
-        found = true;
-        for (std::size_t i = 0; i < length && found; ++i) {
-          found = near(part.elements[line * own.apart + i * own.step],
-                       whole_.elements[other * all.apart + i * all.step], factor);
+  bool has_lines(const PointPart& part, std::size_t dim, const Dims& offset, double factor) {
+    PointPart line{.shape = part.shape, .elements = {}};
+    line.shape[dim] = 1;
+    line.elements.resize(static_cast<std::size_t>(product(line.shape)));
+    std::vector<std::size_t> there;
+    for_each_index(line, offset, [&](std::size_t at) {
+      there.push_back(at);
+      return true;
+    });
+    const auto length = [&](const Dims& shape) {
+      return static_cast<std::size_t>(product(Dims(shape.begin() + dim + 1, shape.end())));
+    };
+    const std::size_t inner = length(part.shape), apart = length(whole_.shape);
+    const auto lines = static_cast<std::size_t>(part.shape[dim]);
+    const auto is = [&](std::size_t own, std::size_t other) {
+      for (std::size_t i = 0; i < there.size(); ++i) {
+        const std::size_t at = (i / inner * lines + own) * inner + i % inner;
+        if (!near(part.elements[at], whole_.elements[there[i] + other * apart], factor)) {
+          return false;
         }
       }
-      if (!found) return false;
+      return true;
+    };
+    std::size_t next = 0;  // behind the one before it, most often
+    for (std::size_t own = 0; own < lines; ++own) {
+      const auto all = static_cast<std::size_t>(whole_.shape[dim]);
+      std::size_t tried = 0;
+      while (tried < all && !is(own, (next + tried) % all)) ++tried;
+      if (tried == all) return false;
+      next = (next + tried + 1) % all;
     }
     return true;
   }
@@ -252,7 +261,8 @@ class Explainer : private Boxes {
       factors.insert({size, 1 / size});
     }
     const PointPart& first = parts.front();
-    if (first.shape.size() == whole_.shape.size()) {
+    const bool several = whole_.elements.size() > 1;  // any number is a multiple of one number
+    if (several && first.shape.size() == whole_.shape.size()) {
       any_box(first, [&](const Dims& offset) {
         const double factor = factor_at(first, offset);
         if (factor != 0) factors.insert(factor);
@@ -365,7 +375,8 @@ class Explainer : private Boxes {
     if (whole.sizes[0] > 0) {
       const double factor = std::copysign(parts[0].print.sizes[0] / whole.sizes[0],
                                           parts[0].print.sums[0] * whole.sums[0]);
-      if (factor != 0 && std::isfinite(factor) && all(factor)) {
+      const bool several = product(whole_.shape) > 1;
+      if (several && factor != 0 && std::isfinite(factor) && all(factor)) {
         return result(ValueHeld::kScaled, factor);
       }
     }

@@ -25,6 +25,19 @@ PointPart part_of(const Dims& shape, DType dtype, std::vector<double> elements) 
   return {shape, dtype, std::move(elements), print};
 }
 
+// The whole on the mesh that the rank's tensor lives on.
+PointPart whole_of(const std::vector<DTensor>& values, std::size_t rank) {
+  const DTensorSpec& spec = *values[rank].spec();
+  std::vector<DTensor> pieces;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
+  }
+  std::vector<AssemblyFault> faults;
+  GlobalValue whole = assemble(spec, pieces, faults);
+  if (whole.is_integral()) whole.reals.assign(whole.integers.begin(), whole.integers.end());
+  return part_of(whole.meta.shape, whole.meta.dtype, std::move(whole.reals));
+}
+
 }  // namespace
 
 std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t number,
@@ -43,16 +56,13 @@ std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t num
     return parts;
   }
   if (values.size() != given.ranks()) return {};
-  std::vector<DTensor> pieces;
-  const MeshLayout& layout = *first.spec()->layout();
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    pieces.push_back(values.at(static_cast<std::size_t>(layout.rank_at_index(i))));
-  }
   try {
-    std::vector<AssemblyFault> faults;
-    GlobalValue whole = assemble(*first.spec(), pieces, faults);
-    if (whole.is_integral()) whole.reals.assign(whole.integers.begin(), whole.integers.end());
-    parts.push_back(part_of(whole.meta.shape, whole.meta.dtype, std::move(whole.reals)));
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const MeshLayout& layout = *values[rank].spec()->layout();
+      const auto before = static_cast<std::size_t>(layout.rank_at_index(0));
+      parts.push_back(before < rank ? parts[before] : whole_of(values, rank));
+      if (static_cast<std::size_t>(layout.size()) == values.size()) break;
+    }
   } catch (const Error&) {
     return {};  // a mask, or pieces that make no whole
   }

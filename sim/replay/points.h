@@ -42,7 +42,7 @@ struct ComparedPoint {
   std::int32_t value = 0;  ///< its number in the recording
   std::vector<std::int32_t> operands;  ///< numbers
   std::vector<std::size_t> ranks;      ///< of `parts`
-  std::vector<PointPart> parts;        ///< of each rank; one of the whole for a DTensor
+  std::vector<PointPart> parts;        ///< as parts_of_value()
 };
 
 /// Finds the points of a recording, asked for each event in the order of the file.
@@ -69,8 +69,8 @@ class PointNames {
   std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
 
-/// The parts of a value on the ranks that the event ran on, or the whole of a DTensor; empty where
-/// it has none.
+/// The parts of a value on the ranks that the event ran on; of a DTensor the whole, or, if it lives
+/// on parts of the mesh, the whole that each rank's part of the mesh has. Empty where it has none.
 std::vector<PointPart> parts_of_value(const EventValues& values, std::int32_t number,
                                       const std::vector<std::size_t>& ranks);
 
