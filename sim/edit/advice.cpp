@@ -114,7 +114,7 @@ class Tryer {
     if (edit.of_pieces && scenario_.reference == nullptr) {
       std::set<std::string> meant = compared_;
       meant.erase(edit.within);
-      const std::string as_it_was = text_as_reference(scenario_, meant);
+      const std::string as_it_was = text_as_reference(scenario_, without_ranks(scenario_, meant));
       if (!as_it_was.empty()) {
         changed.reference = std::make_shared<const ast::Program>(
             parse_program(std::make_shared<const SourceText>("", as_it_was)));

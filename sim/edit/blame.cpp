@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "sim/edit/proposals.h"
@@ -28,15 +29,23 @@ constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
 std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
   std::set<std::string> names;
   for (const ValueReport& value : result.judgement.values) {
-    if (wrong ? is_wrong(value) : is_verified(value) || is_wrong(value)) names.insert(value.name);
+    if (wrong ? is_off(value) : is_verified(value) || is_off(value)) names.insert(value.name);
   }
   return names;
 }
 
-bool is_right(const ScenarioResult& result) {
-  const ScenarioJudgement& judgement = result.judgement;
-  return result.met() && !result.run.error && !judgement.steps.wrong_found() &&
-         std::ranges::none_of(judgement.values, is_wrong);
+// Values that differ from one device, and do not follow from the line.
+std::set<std::string> apart_from(const ScenarioResult& wrong, std::int64_t line) {
+  std::set<std::string> names;
+  const DefUse flow(*wrong.run.scenario.program);
+  const DefUse::Ids after = flow.makes(flow.on_line(static_cast<int>(line)));
+  for (const ValueReport& value : wrong.judgement.values) {
+    const bool follows = std::ranges::any_of(flow.held_by(value.name), [&](DefUse::Id id) {
+      return std::ranges::binary_search(after, id);
+    });
+    if (is_off(value) && !is_wrong(value) && !follows) names.insert(value.name);
+  }
+  return names;
 }
 
 // An edit, tried on meshes of other sizes.
@@ -45,13 +54,15 @@ enum class Elsewhere : std::uint8_t { kWrong, kUnknown, kRight };
 class Prover {
  public:
   Prover(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
-         const ScenarioResult& wrong)
+         const ScenarioResult& wrong, std::int64_t line)
       : scenario_(scenario),
         registry_(registry),
         options_(options),
         sketch_(sketch_of(scenario)),
         wrong_names_(names_of(wrong, true)),
-        verified_names_(names_of(wrong, false)) {}
+        verified_names_(names_of(wrong, false)),
+        apart_(apart_from(wrong, line)),
+        meant_by_rank_(meant_by_rank(wrong)) {}
 
   /// Nothing is wrong with the edit, with inputs of this seed and another one.
   bool proves(const Proposal& edit) const {
@@ -59,7 +70,7 @@ class Prover {
       Sketch candidate = sketch_;
       candidate.program = program_with(edit);
       const ScenarioResult result = run(candidate);
-      if (!is_right(result) || !keeps_values(result)) return false;
+      if (!is_right(result) || !keeps_values(result) || !makes_known(edit, result)) return false;
       add_reference(candidate, names_of(result, false));
       if (!is_right(run(candidate))) return false;
       const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
@@ -115,6 +126,31 @@ class Prover {
     return run_changed(written(candidate).text, scenario_, registry_, options_);
   }
 
+  // Values of each rank's own, as the norm of its piece that is logged, stay so.
+  bool is_right(const ScenarioResult& result) const {
+    const ScenarioJudgement& judgement = result.judgement;
+    return result.met() && !result.run.error && !judgement.steps.wrong_found() &&
+           std::ranges::none_of(judgement.values, [&](const ValueReport& value) {
+             const bool own = value.row->letter == 'O' || apart_.contains(value.name);
+             return is_wrong(value) || (is_off(value) && !own);
+           });
+  }
+
+  // A program that failed has no values to keep: what the edit makes has to be one device's, or
+  // other data would be as right.
+  bool makes_known(const Proposal& edit, const ScenarioResult& result) const {
+    if (!verified_names_.empty()) return true;
+    const DefUse flow(*scenario_.program);
+    std::set<std::string> made;
+    for (const TextEdit& one : edit.edits) {
+      const int line = scenario_.program->source->place(one.span.begin).line;
+      for (const DefUse::Id id : flow.on_line(line)) made.insert(flow.nodes()[id].name);
+    }
+    return std::ranges::none_of(result.judgement.values, [&](const ValueReport& value) {
+      return value.row->letter == 'W' && made.contains(value.name);
+    });
+  }
+
   // All that was compared still is.
   bool keeps_values(const ScenarioResult& result) const {
     const std::set<std::string> now = names_of(result, false);
@@ -122,9 +158,38 @@ class Prover {
            (wrong_names_.empty() || std::ranges::includes(now, wrong_names_));
   }
 
+  // Names that follow from the rank, and mean in a world of one what they are compared with: with
+  // the program as its own reference they are told with the same words.
+  std::set<std::string> meant_by_rank(const ScenarioResult& wrong) const {
+    std::set<std::string> by_rank = verified_names_;
+    for (const std::string& name : without_ranks(scenario_, verified_names_)) by_rank.erase(name);
+    if (by_rank.empty()) return by_rank;
+    Sketch candidate = sketch_;
+    put_reference(candidate, verified_names_);
+    try {
+      const std::vector<ValueReport> again = run(candidate).judgement.values;
+      for (const ValueReport& value : wrong.judgement.values) {
+        const bool same = std::ranges::any_of(again, [&](const ValueReport& other) {
+          return other.name == value.name && is_off(other) == is_off(value) &&
+                 other.comparison.what == value.comparison.what;
+        });
+        if (!same) by_rank.erase(value.name);
+      }
+    } catch (const Error&) {
+      by_rank.clear();
+    }
+    return by_rank;
+  }
+
   void add_reference(Sketch& candidate, const std::set<std::string>& compared) const {
+    std::set<std::string> names = without_ranks(scenario_, compared);
+    std::ranges::set_intersection(compared, meant_by_rank_, std::inserter(names, names.end()));
+    put_reference(candidate, names);
+  }
+
+  void put_reference(Sketch& candidate, const std::set<std::string>& names) const {
     if (scenario_.reference != nullptr) return;
-    const std::string text = text_as_reference(scenario_, compared);
+    const std::string text = text_as_reference(scenario_, names);
     if (text.empty()) return;
     const TomlTable code{{"code", {}, toml_string(text)}};
     const auto program = std::ranges::find(candidate.file, "program", &TomlEntry::key);
@@ -135,7 +200,7 @@ class Prover {
   const OpRegistry& registry_;
   const ScenarioOptions& options_;
   Sketch sketch_;
-  std::set<std::string> wrong_names_, verified_names_;
+  std::set<std::string> wrong_names_, verified_names_, apart_, meant_by_rank_;
 };
 
 ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
@@ -210,7 +275,7 @@ Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOpt
     blame.what = judgement.steps.wrong->text();
     blame.held_by = judgement.steps.wrong->held_by;
   }
-  const Prover prover(scenario, registry, options.run, result);
+  const Prover prover(scenario, registry, options.run, result, blame.line());
   const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
   try_edits(scenario, result, prover, most_seconds, blame);
   return blame;

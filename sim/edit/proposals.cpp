@@ -210,6 +210,17 @@ class Proposer {
     }
   }
 
+  // A number that may name a dim; elsewhere another number means another program.
+  void dims_for(const Expression& expression) {
+    const auto* constant = std::get_if<ast::Constant>(&expression.node);
+    if (constant == nullptr) return;
+    const auto* number = std::get_if<std::int64_t>(&constant->value);
+    for (const std::int64_t other : {0, 1, 2}) {
+      if (number == nullptr || *number > 2 || *number == other) continue;
+      add(EditKind::kDim, expression, std::to_string(other), "another dim");
+    }
+  }
+
   // "sum", dist.ReduceOp.SUM, "tp", 0, world_size, rank.
   void constants(const Expression& expression) {
     const auto* member = std::get_if<ast::Attribute>(&expression.node);
@@ -233,14 +244,13 @@ class Proposer {
             "the ranks of " + dim);
       }
     }
+    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
+      for (const ast::CallArgument& argument : call->arguments) dims_for(*argument.value);
+    }
+    const auto* part = std::get_if<ast::Subscript>(&expression.node);
+    if (part != nullptr && text_of(*part->object).ends_with(".shape")) dims_for(*part->index);
     const auto* constant = std::get_if<ast::Constant>(&expression.node);
     if (constant == nullptr) return;
-    if (const auto* number = std::get_if<std::int64_t>(&constant->value)) {
-      for (const std::int64_t other : {0, 1, 2}) {
-        if (*number > 2 || *number == other) continue;
-        add(EditKind::kDim, expression, std::to_string(other), "another dim");
-      }
-    }
     const auto* text = std::get_if<std::string>(&constant->value);
     if (text == nullptr) return;
     for (const auto& [word, what] : kReductions) {

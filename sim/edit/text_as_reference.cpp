@@ -9,13 +9,18 @@
 
 namespace shardlab {
 
-std::string text_as_reference(const Scenario& scenario, const std::set<std::string>& compared) {
+std::set<std::string> without_ranks(const Scenario& scenario, const std::set<std::string>& names) {
   std::set<std::string> kept;
   const DefUse flow(*scenario.program);
-  for (const std::string& name : compared) {
-    // In a world of one there is no other rank to follow.
-    if (!flow.follows_rank(name)) kept.insert(name.substr(0, name.find_first_of(".[")));
+  for (const std::string& name : names) {
+    if (!flow.follows_rank(name)) kept.insert(name);
   }
+  return kept;
+}
+
+std::string text_as_reference(const Scenario& scenario, const std::set<std::string>& compared) {
+  std::set<std::string> kept;
+  for (const std::string& name : compared) kept.insert(name.substr(0, name.find_first_of(".[")));
   for (const ScenarioInput& input : scenario.inputs) kept.insert(input.name);
   const std::vector<std::string> bound = ast::bound_names(scenario.program->body);
   if (std::ranges::none_of(bound, [&](const std::string& one) { return kept.contains(one); })) {
