@@ -11,14 +11,19 @@ void matrix_product(Loops& loops, const KernelCall& call) {
   loops.multiply(call.outputs[0], tensor_arg(call, 0), tensor_arg(call, 1));
 }
 
-// addmm(self, mat1, mat2, beta, alpha) and baddbmm; beta == 0 ignores self, NaN included. The
-// product has memory of its own, because self may be the output.
+// addmm(self, mat1, mat2, beta, alpha) and baddbmm; beta == 0 ignores self, NaN included, and
+// alpha == 0 the factors of addmm. The product has memory of its own, because self may be the
+// output.
 void add_product(Loops& loops, const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   const DType compute = compute_dtype(out.dtype());
   const Tensor product = empty(loops.device(), out.shape(), compute);
-  loops.multiply(product, tensor_arg(call, 1), tensor_arg(call, 2));
   const Scalar &beta = scalar_arg(call, 3), &alpha = scalar_arg(call, 4);
+  if (call.kernel == KernelId::kAddmm && !alpha.to_bool()) {
+    loops.fill(product, Scalar(0.0));
+  } else {
+    loops.multiply(product, tensor_arg(call, 1), tensor_arg(call, 2));
+  }
   if (!alpha.is_one()) loops.run(Element::kMul, compute, product, {product, alpha});
   if (!beta.to_bool()) return loops.convert(out, product);
   if (beta.is_one()) return loops.run(Element::kAdd, compute, out, {product, self});

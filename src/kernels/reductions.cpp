@@ -26,9 +26,9 @@ void accumulate(Loops& loops, const KernelCall& call) {
   loops.fold(kind, compute_dtype(out.dtype()), self, reduced_dims(call, 1, self), out);
 }
 
+// Rounded once: mean(x, dtype) converts what is left.
 void mean(Loops& loops, const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  const Tensor self = converted_first(loops, tensor_arg(call, 0), out.dtype());
+  const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   const DimMask reduced = reduced_dims(call, 1, self);
   const DType compute = compute_dtype(out.dtype());
   const Tensor sums = folded(loops, Fold::kSum, compute, self, reduced, out.shape());

@@ -248,7 +248,18 @@ Expression heaviside(const Pieces& p) {
   return x.eq(0).choose(at_zero, x.gt(0).to(x.value().dtype()));
 }
 
-Expression ldexp(const Pieces& p) { return p[0].times(p[1].of("aten::exp2")); }
+// A power of two may lie outside of the dtype, and the result inside of it: three steps in f64 are
+// enough for any exponent that counts.
+Expression ldexp(const Pieces& p) {
+  if (is_complex(p.dtype())) return p[0].times(p[1].of("aten::exp2"));
+  constexpr double kMost = 3000;
+  const Expression given = p[1].to(DType::kF64);
+  const Expression exponent = given.with("aten::clamp_min", -kMost).with("aten::clamp_max", kMost);
+  const Expression third = exponent.with("aten::mul.Scalar", 1.0 / 3).of("aten::trunc");
+  const Expression step = third.of("aten::exp2"), rest = exponent - third - third;
+  const Expression shifted = p[0].to(DType::kF64).times(step).times(step);
+  return shifted.times(rest.of("aten::exp2")).to(f32_for_half(p.dtype()));
+}
 
 /// 0 where x is 0, whatever the logarithm is; but NaN stays.
 Expression xlogy(const Pieces& p) {
