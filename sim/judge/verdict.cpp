@@ -562,12 +562,11 @@ class Verification {
     const auto* calls = matched();
     if (calls == nullptr) return std::nullopt;
     const auto all = before(report);
-    Suspicions suspicions{.calls = *calls,
-                          .layout = run_.layout,
-                          .relative = rounding::kRelativeInF64,
-                          .path = {},
-                          .by_backward = flow().any(all, DefUse::Kind::kBackward),
-                          .mends = {}};
+    Suspicions suspicions{{.calls = *calls,
+                           .layout = run_.layout,
+                           .relative = rounding::kRelativeInF64,
+                           .by_backward = flow().any(all, DefUse::Kind::kBackward)},
+                          {}};
     const SourceText& source = *run_.scenario.program->source;
     for (const DefUse::Id id : all) {
       const SourcePlace place = source.place(flow().nodes()[id].begin);

@@ -229,8 +229,11 @@ F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, doub
   const double own = unit_roundoff(single.meta.dtype), u = unit_roundoff(DType::kF64);
   // A mistake is as large in f64, so errors in the program's own dtype excuse nothing.
   if (u < own) return {.any = kLuck * u / own * std::max(farthest(single, reference), astray)};
-  // A program in f64 is its own reference: the scale of its numbers has to be enough.
-  return {.any = kLuck * u * largest_finite(reference.reals), .of_zero = kLuck * u * largest};
+  // A program in f64 is its own reference: the scale of its numbers has to be enough, or of large
+  // ones that cancel, as in a gradient behind two norms.
+  const double cancelled = rounding::kRoundings * u * largest;
+  return {.any = std::max(kLuck * u * largest_finite(reference.reals), cancelled),
+          .of_zero = kLuck * u * largest};
 }
 
 Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference,

@@ -130,6 +130,13 @@ class Roles {
     if (meet(cut_, all)) return true;
     const bool collected = flow_.any(all, Kind::kReduced) || flow_.any(all, Kind::kGathered);
     if (collected && !flow_.any(all, Kind::kInput)) return true;  // a count of ranks, own data
+    const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
+    // The largest of the ranks' own counts, as a capacity is: one device has one count.
+    const bool extreme = std::ranges::any_of(near, [&](DefUse::Id id) {
+      const std::string& op = flow_.nodes()[id].op;
+      return flow_.nodes()[id].kind == Kind::kReduced && (op == "max" || op == "min");
+    });
+    if (extreme && !report.in_floats && !report.facts.agrees()) return true;
     const bool missing = report.facts.fits == ValueFacts::Fits::kNoValue;
     const bool message = flow_.any(all, Kind::kReceived);
     if (missing) {
@@ -144,7 +151,6 @@ class Roles {
     const Ids as_received = flow_.made_of_until(
         of, {Kind::kReceived, Kind::kReduced, Kind::kGathered, Kind::kComputed});
     if (flow_.any(as_received, Kind::kReceived)) return true;
-    const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
     return std::ranges::any_of(near, [&](DefUse::Id id) {
       return flow_.nodes()[id].kind == Kind::kFromOne && flow_.nodes()[id].entry;
     });

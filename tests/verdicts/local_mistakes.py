@@ -2,7 +2,7 @@
 """Mistakes planted in drawn programs on plain tensors, each with its healthy twin.
 
     local_mistakes.py PROGRAM [--count N] [--seed N] [--verbose]
-    local_mistakes.py PROGRAM --healthy N [--seed N]
+    local_mistakes.py PROGRAM --healthy N [--seed N] [--dtype f16]
 
 A seed draws a kind of program, its mesh, names, sizes, dtype and one of the mistakes that people
 make in it. The twin must be ok. The mistake must be found (exit code 1), by a cause whose id is one
@@ -45,8 +45,12 @@ class Drawn:
         return "\n".join([*head, *lines, '"""', *means]) + "\n", len(head) + 1
 
 
+DTYPE = {}  # by --dtype: the one in place of each floating dtype
+
+
 def drawn_type(dtype, sizes, cuts=None, **more):
     cuts = cuts or {}
+    dtype = DTYPE.get("all", dtype) if "f" in dtype else dtype
     dims = ", ".join(f"{size}@{cuts[i]}" if i in cuts else f"{size}"
                      for i, size in enumerate(sizes))
     if not more:
@@ -422,8 +426,11 @@ def main():
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--healthy", type=int, default=0, help="right programs, and no mistakes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtype", help="of all floating inputs; else it is drawn")
     parser.add_argument("--verbose", action="store_true", help="print what goes amiss")
     options = parser.parse_args()
+    if options.dtype:
+        DTYPE["all"] = options.dtype
     if options.healthy > 0:
         return false_alarms(options)
     table = collections.defaultdict(lambda: [0, 0, 0, 0])

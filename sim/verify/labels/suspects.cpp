@@ -9,9 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <numeric>
 
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "schema/op_row.h"
 #include "sim/language/run/call_names.h"
@@ -25,8 +23,6 @@ using Kind = LoggedCall::Kind;
 using Numbers = std::vector<GlobalValue>;
 
 constexpr std::size_t kMostTrials = 24;
-
-std::string list_of(const std::vector<std::int64_t>& sizes) { return text_of_list(sizes, " + "); }
 
 bool is_known(const std::optional<Label>& label) { return label.has_value(); }
 
@@ -84,13 +80,6 @@ Numbers parts_of(const GlobalValue& whole, const Placements& placements, const M
   return parts;
 }
 
-/// One way in which ranks may hold the right result, by its shape on each rank.
-struct Form {
-  Placements placements;
-  Numbers parts;
-  double factor = 1;  ///< in gradients of a loss that each rank averages over its own rows
-};
-
 class Accuser {
  public:
   explicit Accuser(Suspicions& of)
@@ -124,7 +113,7 @@ class Accuser {
     std::vector<std::size_t> found;
     behind_.clear();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (!on_path(calls_[i]) || !has_lost(i)) continue;
+      if (!of_.has(calls_[i]) || !has_lost(i)) continue;
       found.push_back(i);
     }
     return found;
@@ -138,12 +127,6 @@ class Accuser {
     }
     ++trials_;
     return of_.mends(changes, after_);
-  }
-
-  bool on_path(const MatchedCall& call) const {
-    const SourcePosition& at = call.own().position;
-    if (call.own().kind == Kind::kGradient) return of_.by_backward;
-    return of_.path.contains({at.line, at.column});
   }
 
   bool has_lost(std::size_t i) {
@@ -355,383 +338,8 @@ class Accuser {
 
   std::optional<Cause> accused(std::size_t step, const Form& form) const {
     const auto instead = accused_for_.find(step);
-    return accused(calls_[instead == accused_for_.end() ? step : instead->second], form, step);
-  }
-
-  std::optional<Cause> accused(const MatchedCall& call, const Form& form, std::size_t step) const {
-    if (call.own().kind == Kind::kCollective) return of_collective(call);
-    if (call.own().kind == Kind::kGradient) return of_gradient(form, step);
-    if (draws(call.own().name())) return drawn(call);
-    if (call.operands.empty()) return made_alike(call);
-    // The mesh dim that cuts a dim which the call names explains more than others do, and one with
-    // terms more than one that cuts.
-    std::optional<Cause> cause;
-    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-      auto lost = along(call, dim, form);
-      if (lost && runs_along(call, dim)) return lost;
-      const bool cuts = cause && cause->id == causes::kOnPieces;
-      if (!cause || (cuts && lost && lost->id != causes::kOnPieces)) cause = std::move(lost);
-    }
-    if (cause) return cause;
-    const bool by_rank = std::ranges::any_of(
-        call.held, [&](const LoggedCall* own) { return own->numbers != call.own().numbers; });
-    if (by_rank) {
-      return found(call, causes::kOtherChunk,
-                   fmt::format("{} takes another part than its rank's", at(call)));
-    }
-    if (auto first = first_part(call)) return first;
-    return scaled(call);
-  }
-
-  // A whole tensor that is cut by the size of a piece.
-  std::optional<Cause> first_part(const MatchedCall& call) const {
-    if (call.own().kind != Kind::kOp || !call.own().row->op.is_view()) return std::nullopt;
-    const Dims &whole = call.whole_results[0]->meta.shape, &own = call.own().results[0].meta.shape;
-    for (std::size_t dim = 0; dim < own.size() && own.size() == whole.size(); ++dim) {
-      if (own[dim] >= whole[dim] || !all_alike(held_of(call, &LoggedCall::results, 0))) continue;
-      return found(call, causes::kOtherChunk,
-                   fmt::format("{} takes {} of {} along dim {}, and the same ones on all ranks: "
-                               "each rank's own are meant",
-                               at(call), own[dim], whole[dim], dim));
-    }
-    return std::nullopt;
-  }
-
-  // All ranks hold the same, and go on with the same: a number is another one.
-  std::optional<Cause> scaled(const MatchedCall& call) const {
-    const GlobalValue &got = call.own().results[0], &right = *call.whole_results[0];
-    const double a = largest_finite(got.reals), b = largest_finite(right.reals);
-    if (a == 0 || b == 0) return std::nullopt;
-    for (std::uint32_t dims = 1; dims < 1U << layout_.ndim(); ++dims) {
-      double count = 1;
-      std::vector<std::string> names;
-      for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-        if ((dims >> dim & 1) == 0) continue;
-        count *= static_cast<double>(layout_.size(dim));
-        names.push_back(layout_.names()[dim]);
-      }
-      const bool more = std::fabs(a / b - count) < rounding::kFactor * count;
-      const bool less = std::fabs(b / a - count) < rounding::kFactor * count;
-      if (!more && !less) continue;
-      return found(
-          call, causes::kFactor,
-          fmt::format("{} gives {} of the expected value, and {:.0f} is the size of {}", at(call),
-                      more ? fmt::format("{:.0f} times", count) : fmt::format("1/{:.0f}", count),
-                      count, text_of_list(names, " and ")));
-    }
-    return std::nullopt;
-  }
-
-  bool runs_along(const MatchedCall& call, std::size_t mesh_dim) const {
-    if (!call.operands[0]) return false;
-    const Placement& placement = call.operands[0]->placements[mesh_dim];
-    const auto ndim = static_cast<std::int64_t>(call.whole_operands[0]->meta.shape.size());
-    return placement.is_shard() && std::ranges::any_of(call.own().dims, [&](std::int64_t dim) {
-             return (dim < 0 ? dim + ndim : dim) == placement.dim;
-           });
-  }
-
-  // Random numbers: the same on all ranks where each should have its own part, or each rank's own.
-  std::optional<Cause> drawn(const MatchedCall& call) const {
-    if (!all_alike(held_of(call, &LoggedCall::results, 0))) {
-      return found(
-          call, causes::kOwnDraws,
-          fmt::format("{} draws other numbers on each rank, from a state of its own", at(call)));
-    }
-    const bool mask = call.own().name().starts_with("bernoulli") ||
-                      call.own().name().find("dropout") != std::string::npos;
-    return found(call, mask ? causes::kOneMask : causes::kOnPieces,
-                 fmt::format("{} draws the same {} on all ranks, each for its own piece: draw on "
-                             "the distributed tensor, not on local ones",
-                             at(call), mask ? "random mask" : "numbers"));
-  }
-
-  // A factory that was given the size of a piece.
-  std::optional<Cause> made_alike(const MatchedCall& call) const {
-    return found(call, causes::kOnPieces,
-                 fmt::format("{} makes a tensor of the size of a piece, and the same one on all "
-                             "ranks: it fits the first piece, not the others",
-                             at(call)));
-  }
-
-  std::optional<Cause> along(const MatchedCall& call, std::size_t mesh_dim,
-                             const Form& form) const {
-    if (layout_.size(mesh_dim) < 2) return std::nullopt;
-    std::optional<std::size_t> cut, term, whole;
-    for (std::size_t i = 0; i < call.operands.size(); ++i) {
-      if (!call.operands[i]) continue;
-      const Placement& placement = call.operands[i]->placements[mesh_dim];
-      auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
-      if (!which) which = i;
-    }
-    if (cut) {
-      if (auto uneven = uneven_mean(call, *cut, mesh_dim)) return uneven;
-    }
-    if (term) {
-      if (auto taken = average_for_whole(call, mesh_dim)) return taken;
-    }
-    if (term && !(cut && runs_along(call, mesh_dim))) {
-      return of_term(call, *term, whole, mesh_dim, form);
-    }
-    // A product over the cut dim that is summed up later, and something whole besides.
-    const bool terms = form.placements[mesh_dim].is_partial();
-    if (cut && whole && terms && !runs_along(call, mesh_dim)) return added(call, *whole, mesh_dim);
-    if (cut) return on_pieces(call, *cut, mesh_dim);
-    return std::nullopt;
-  }
-
-  std::optional<Cause> of_term(const MatchedCall& call, std::size_t term,
-                               std::optional<std::size_t> whole, std::size_t mesh_dim,
-                               const Form& form) const {
-    const std::string& name = layout_.names()[mesh_dim];
-    const bool adds =
-        whole && (call.own().name().starts_with("add") || call.own().name().starts_with("sub"));
-    if (adds && form.placements[mesh_dim].is_partial()) return added(call, *whole, mesh_dim);
-    const ReduceOp op = call.operands[term]->placements[mesh_dim].op;
-    if (is_extreme(op)) {
-      return found(call, causes::kOtherReduction,
-                   fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
-                               "over {} is missing before it",
-                               at(call), shardlab::text_of(op), name, to_string(op), name));
-    }
-    return found(call, causes::kMissingSum,
-                 fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
-                             "over {} is missing before it",
-                             at(call), shardlab::text_of(op), name,
-                             op == ReduceOp::kAvg ? "avg" : "sum", name));
-  }
-
-  // A number that is added is a replica that was summed up as if it were a piece.
-  std::optional<Cause> added(const MatchedCall& call, std::size_t whole,
-                             std::size_t mesh_dim) const {
-    const bool number = product(call.whole_operands[whole]->meta.shape) == 1;
-    return found(call, number ? causes::kReplicaCounted : causes::kTermAdded,
-                 fmt::format("{} adds what all ranks hold alike to a term of a sum over {}: it "
-                             "counts {} times; add it after the sum",
-                             at(call), layout_.names()[mesh_dim], layout_.size(mesh_dim)));
-  }
-
-  // A gradient that was reduced between two backward passes takes terms again.
-  std::optional<Cause> of_gradient(const Form& form, std::size_t step) const {
-    const LoggedCall* reduced = nullptr;
-    for (std::size_t i = 0; i < step; ++i) {
-      if (calls_[i].own().kind == Kind::kCollective && on_path(calls_[i]))
-        reduced = &calls_[i].own();
-    }
-    const bool terms = std::ranges::any_of(
-        form.placements, [](const Placement& placement) { return placement.is_partial(); });
-    if (!terms || reduced == nullptr) return std::nullopt;
-    return Cause{causes::kTermAdded,
-                 fmt::format("backward adds each rank's term to a gradient that {} in line {} has "
-                             "reduced: reduce it once, after the last backward",
-                             reduced->name(), reduced->position.line),
-                 reduced->position.line};
-  }
-
-  // A number of one operand's piece, by place along one mesh dim, at place 0 of the others.
-  template <typename Number>
-  std::vector<std::int64_t> by_place(const MatchedCall& call, std::size_t operand,
-                                     std::size_t mesh_dim, const Number& number) const {
-    std::vector<std::int64_t> result;
-    Coordinate coordinate = layout_.coordinate_at_index(0);
-    for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
-      coordinate[mesh_dim] = k;
-      const auto index = static_cast<std::size_t>(layout_.index_of(coordinate));
-      result.push_back(number(call.held[index]->operands[operand]));
-    }
-    return result;
-  }
-
-  std::vector<std::int64_t> lengths(const MatchedCall& call, std::size_t operand,
-                                    std::size_t mesh_dim, std::size_t dim) const {
-    return by_place(call, operand, mesh_dim,
-                    [&](const GlobalValue& piece) { return piece.meta.shape[dim]; });
-  }
-
-  std::string cut_text(const MatchedCall& call, std::size_t operand, std::size_t mesh_dim) const {
-    const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
-    const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
-    const std::string whole =
-        fmt::format("{} of {}", sizes.front(), call.whole_operands[operand]->meta.shape[dim]);
-    return fmt::format("dim {}, which {} cuts: each rank has its own {}", dim,
-                       layout_.names()[mesh_dim],
-                       all_equal(sizes) ? whole : list_of(sizes) + " in pieces of their own size");
-  }
-
-  std::optional<Cause> on_pieces(const MatchedCall& call, std::size_t operand,
-                                 std::size_t mesh_dim) const {
-    return found(
-        call, causes::kOnPieces,
-        fmt::format("{} runs on pieces of {}", at(call), cut_text(call, operand, mesh_dim)));
-  }
-
-  // An average, maximum or minimum of pieces is a term, and the mistake is where it was taken.
-  std::optional<Cause> average_for_whole(const MatchedCall& call, std::size_t mesh_dim) const {
-    std::vector<int> open;
-    const auto follow = [&](const MatchedCall& one) {
-      for (std::size_t i = 0; i < one.operands.size() && i < one.producers.size(); ++i) {
-        if (!one.operands[i]) continue;
-        const Placement& placement = one.operands[i]->placements[mesh_dim];
-        const bool average = placement.is_partial() && placement.op != ReduceOp::kSum;
-        if (average && one.producers[i] >= 0) open.push_back(one.producers[i]);
-      }
-    };
-    follow(call);
-    while (!open.empty()) {  // the last step that made one comes first
-      const auto last = std::ranges::max_element(open);
-      const MatchedCall& term_of = calls_[static_cast<std::size_t>(*last)];
-      open.erase(last);
-      for (std::size_t i = 0; i < term_of.operands.size(); ++i) {
-        if (!term_of.operands[i] || !term_of.operands[i]->placements[mesh_dim].is_shard()) continue;
-        return found(term_of, causes::kOnPieces,
-                     fmt::format("{} runs on pieces of {}, and {} takes its result for the whole",
-                                 at(term_of), cut_text(term_of, i, mesh_dim), at(call)));
-      }
-      follow(term_of);
-    }
-    return std::nullopt;
-  }
-
-  // Results that, weighted by how many elements each rank has, make the whole one.
-  std::optional<Cause> uneven_mean(const MatchedCall& call, std::size_t operand,
-                                   std::size_t mesh_dim) const {
-    const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
-    const auto rows = static_cast<double>(call.whole_operands[operand]->meta.shape[dim]);
-    const auto share = [&](std::size_t index) {
-      return static_cast<double>(call.held[index]->operands[operand].meta.shape[dim]) / rows;
-    };
-    const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
-    if (!all_equal(sizes) && weighted(call, mesh_dim, share)) {
-      return found(call, causes::kUnevenMean,
-                   fmt::format("{} is a mean over dim {}, which {} cuts into {}: an average of "
-                               "averages",
-                               mean_at(call), dim, layout_.names()[mesh_dim], list_of(sizes)));
-    }
-    for (std::size_t i = 0; i < call.operands.size(); ++i) {
-      if (!call.whole_operands[i]->is_integral()) continue;
-      const std::vector<std::int64_t> counts = counted(call, i, mesh_dim);
-      const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-      const auto counted_share = [&](std::size_t index) {
-        const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
-        return static_cast<double>(counts[static_cast<std::size_t>(own[mesh_dim])]) /
-               static_cast<double>(all);
-      };
-      if (all == 0 || all_equal(counts) || !weighted(call, mesh_dim, counted_share)) continue;
-      return found(call, causes::kUnevenMean,
-                   fmt::format("{} is a mean over counts that differ along {}, {}: an average of "
-                               "averages",
-                               mean_at(call), layout_.names()[mesh_dim], list_of(counts)));
-    }
-    return std::nullopt;
-  }
-
-  // Elements that count: indices that are not negative, entries of a mask that are not 0.
-  std::vector<std::int64_t> counted(const MatchedCall& call, std::size_t operand,
-                                    std::size_t mesh_dim) const {
-    const bool mask = call.whole_operands[operand]->meta.dtype == DType::kBool;
-    const auto counts = [&](std::int64_t value) { return mask ? value != 0 : value >= 0; };
-    return by_place(call, operand, mesh_dim, [&](const GlobalValue& piece) {
-      return static_cast<std::int64_t>(std::ranges::count_if(piece.integers, counts));
-    });
-  }
-
-  static bool all_equal(const std::vector<std::int64_t>& sizes) {
-    return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
-  }
-
-  // The ranks' results, each times its share of the whole, are what one device has.
-  template <typename Share>
-  bool weighted(const MatchedCall& call, std::size_t mesh_dim, const Share& share) const {
-    Numbers terms;
-    for (std::size_t index = 0; index < call.held.size(); ++index) {
-      const Numbers& results = call.held[index]->results;
-      if (results.empty() || results[0].is_integral()) return false;
-      const double weight = share(index);
-      GlobalValue& term = terms.emplace_back(results[0]);
-      for (double& number : term.reals) number = weight == 0 ? 0 : number * weight;
-    }
-    const auto label = label_of(terms, *call.whole_results[0], layout_, relative_);
-    if (!label) return false;
-    const Placement& placement = label->placements[mesh_dim];
-    const bool gradient = call.own().pass == Pass::kBackward && placement.is_shard();
-    return gradient || placement == Placement::partial(ReduceOp::kSum);
-  }
-
-  // Gradients of a mean are made by a division.
-  static std::string mean_at(const MatchedCall& call) {
-    if (call.own().pass != Pass::kBackward) return at(call);
-    return fmt::format("what line {} averages", call.own().position.line);
-  }
-
-  bool in_group(const LoggedCall& call, std::size_t mesh_dim) const {
-    if (call.group_size == layout_.size()) return true;
-    return std::ranges::count(call.group, layout_.names()[mesh_dim]) > 0;
-  }
-
-  // The label of what it was given decides.
-  std::optional<Cause> of_collective(const MatchedCall& call) const {
-    const LoggedCall& own = call.own();
-    const std::string group =
-        own.group.empty() ? std::string("all ranks") : text_of_list(own.group, " and ");
-    const bool reduces = own.collective == CollectiveKind::kAllReduce ||
-                         own.collective == CollectiveKind::kReduce ||
-                         own.collective == CollectiveKind::kReduceScatter;
-    if (!call.operands[0]) return std::nullopt;
-    const Placements& given = call.operands[0]->placements;
-    std::vector<std::string> left, copies;
-    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-      if (layout_.size(dim) < 2) continue;
-      if (given[dim].is_partial() && !in_group(own, dim)) left.push_back(layout_.names()[dim]);
-      if (!in_group(own, dim)) continue;
-      if (given[dim].is_replicate()) copies.push_back(layout_.names()[dim]);
-      if (!reduces) continue;
-      if (given[dim].is_shard()) {
-        return found(call, causes::kOnPieces,
-                     fmt::format("{} reduces over {} pieces of dim {}, which {} cuts", at(call),
-                                 group, given[dim].dim, layout_.names()[dim]));
-      }
-      const bool other = given[dim].is_partial() && given[dim].op != own.reduction;
-      const bool extreme = is_extreme(given[dim].op) || is_extreme(own.reduction);
-      if (other && extreme) {
-        return found(call, causes::kOtherReduction,
-                     fmt::format("{} takes the {} over {} of terms of {}: reduce them with {}",
-                                 at(call), to_string(own.reduction), group,
-                                 shardlab::text_of(given[dim].op), to_string(given[dim].op)));
-      }
-      if (other) {
-        return found(call, causes::kFactor,
-                     fmt::format("{} takes the {} over {} of terms of {}: it is {} {}", at(call),
-                                 to_string(own.reduction), group, shardlab::text_of(given[dim].op),
-                                 own.reduction == ReduceOp::kAvg ? "1/" : "times", own.group_size));
-      }
-    }
-    if (reduces && !left.empty()) {
-      return found(call, causes::kWrongGroup,
-                   fmt::format("{} reduces over {}, and ranks hold terms over {}", at(call), group,
-                               text_of_list(left, " and ")));
-    }
-    if (reduces && !copies.empty()) {
-      return found(call, causes::kFactor,
-                   fmt::format("{} adds up over {} what its ranks hold alike: it counts {} times",
-                               at(call), text_of_list(copies, " and "), own.group_size));
-    }
-    if (own.collective == CollectiveKind::kBroadcast) {
-      return found(call, causes::kOtherChunk,
-                   fmt::format("{} gives all ranks of {} what one of them has", at(call), group));
-    }
-    return found(call, causes::kOtherLabel,
-                 fmt::format("{} over {} puts pieces together that are cut in another way",
-                             at(call), group));
-  }
-
-  static std::string at(const MatchedCall& call) {
-    std::string text = call.own().name();
-    if (call.own().pass == Pass::kBackward) text = "the backward of " + text;
-    return fmt::format("{} in line {}", text, call.own().position.line);
-  }
-
-  static Cause found(const MatchedCall& call, std::string_view id, std::string text) {
-    return {id, std::move(text), call.own().position.line};
+    return accused_of(of_, calls_[instead == accused_for_.end() ? step : instead->second], form,
+                      step);
   }
 
   Suspicions& of_;

@@ -7,21 +7,13 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <utility>
 #include <vector>
 
-#include "sim/scenario/cause.h"
-#include "sim/verify/labels/matched_calls.h"
+#include "sim/verify/labels/accused.h"
 
 namespace shardlab {
 
-struct Suspicions {
-  std::vector<MatchedCall> calls;
-  const MeshLayout* layout = nullptr;
-  double relative = 0;
-  /// Places of the text, line and column, from which the value is made.
-  std::set<std::pair<int, int>> path;
-  bool by_backward = false;  ///< gradients are on the path, too
+struct Suspicions : StepsOnPath {
   /// Runs the ranks with these results changed: whether the value is right then. Replaces `calls`
   /// by the steps of that run.
   std::function<bool(const std::vector<ChangedResult>&, std::vector<MatchedCall>& calls)> mends;

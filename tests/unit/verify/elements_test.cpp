@@ -102,6 +102,23 @@ TEST_CASE("in f64 a row of a program in f64 that is 0 has the noise of the numbe
   CHECK(verdict(0, 2e-9) == Agreement::kWrong);  // a row of another size has its own
 }
 
+TEST_CASE("in f64 small numbers have the roundings of the large ones that cancelled in them") {
+  const double u = 0x1p-53, tiny = 1e-10;  // a gradient behind two norms
+  const GlobalValue truth = floats(DType::kF64, {2, 1}, {tiny, 2 * tiny});
+  const F64Noise noise = f64_noise(truth, truth, 0, 4);
+  CHECK(noise.any == 16 * u * 4);
+  const auto verdict = [&](double off) {
+    return compare_in_f64(floats(DType::kF64, {2, 1}, {tiny + off, 2 * tiny}), truth, noise)
+        .agreement;
+  };
+  CHECK(verdict(4 * u) == Agreement::kEnvelope);
+  CHECK(verdict(80 * u) == Agreement::kWrong);
+  CHECK(verdict(tiny) == Agreement::kWrong);  // twice as large
+  // Numbers of one size have their own scale.
+  CHECK(f64_noise(floats(DType::kF64, {1}, {4}), floats(DType::kF64, {1}, {4}), 0, 4).any ==
+        1000 * u * 4);
+}
+
 TEST_CASE("integers and bools of two runs in f64 are equal or wrong") {
   CHECK(compare_in_f64(i64({1, 2}), i64({1, 2}), {}).agreement == Agreement::kBitwise);
   CHECK(compare_in_f64(i64({1, 2}), i64({1, 3}), {}).agreement == Agreement::kWrong);

@@ -1,0 +1,37 @@
+// accused.h - how a step is wrong that was found to be: the id of its mistake, and a sentence.
+// Private to the files of labels.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sim/scenario/cause.h"
+#include "sim/verify/labels/matched_calls.h"
+
+namespace shardlab {
+
+/// The steps of a program, and those of them from which a wrong value is made.
+struct StepsOnPath {
+  std::vector<MatchedCall> calls;
+  const MeshLayout* layout = nullptr;
+  double relative = 0;
+  std::set<std::pair<int, int>> path = {};  ///< places of the text, line and column
+  bool by_backward = false;                 ///< gradients are on the path, too
+  bool has(const MatchedCall& call) const;
+};
+
+/// One way in which ranks may hold the right result, by its shape on each rank.
+struct Form {
+  Placements placements;
+  std::vector<GlobalValue> parts;
+  double factor = 1;  ///< in gradients of a loss that each rank averages over its own rows
+};
+
+/// The cause with which `call` lost its meaning; `step`: its number, or that of the step behind it
+/// that was mended.
+std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, const Form& form,
+                                std::size_t step);
+
+}  // namespace shardlab
