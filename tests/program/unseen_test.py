@@ -252,6 +252,22 @@ def counts_collectives():
     return {str(key): value for key, value in counts.get_comm_counts().items()}
 
 
+def counted_collectives():
+    x = torch.ones(3)
+    with CommDebugMode() as counts:
+        torch.distributed.all_reduce(x)
+        y = collectives.all_gather_tensor(x, 0, torch.distributed.group.WORLD) + 1
+    return {str(key): value for key, value in counts.get_comm_counts().items()}, y.sum().item()
+
+
+@on_ranks
+def counts_collectives_of_a_tensor_that_no_rank_made():
+    x = torch.tensor([True])  # the same on all ranks, and plain
+    with CommDebugMode() as counts:
+        collectives.all_gather_tensor(x, 0, (mesh(), 0))
+    return counts.get_total_counts()
+
+
 @on_ranks
 def waits_for_a_collective():
     result = collectives.all_reduce(torch.ones(4), "sum", (mesh(), 0))
@@ -327,6 +343,14 @@ class Unseen(program.Program):
         for name, function in ON_RANKS.items():
             with self.subTest(name), shardlab_record.simulate(4):
                 self.both(name, function)
+
+    def test_a_process_of_a_group_cannot_see_it(self):
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        try:
+            self.both("counted_collectives", counted_collectives)
+        finally:
+            torch.distributed.destroy_process_group()
 
     def test_a_model_that_is_given_is_saved_and_copied(self):
         model, optimizer = model_and_optimizer()

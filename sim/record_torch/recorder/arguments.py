@@ -98,6 +98,33 @@ def _alone(func, args, kwargs):
         return func(*args, **kwargs)
 
 
+class _Lowest(TorchDispatchMode):
+    """Below the modes of the program: what they pass on runs as without any."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return _alone(func, args, kwargs or {})
+
+
+def _alone_below_modes(func, args, kwargs):
+    """A collective that modes of the program see, as those that count them."""
+    ours = (_Below, _Above, _Inside)
+    modes = [
+        mode
+        for mode in _get_current_dispatch_mode_stack()
+        if not isinstance(mode, ours) and getattr(mode, "_mode_key", None) is None
+    ]
+    if not modes:
+        return _alone(func, args, kwargs)
+    with no_python_dispatcher(), _disable_current_modes():
+        for mode in (_Lowest(), *modes):
+            _push_mode(mode)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            for _ in range(len(modes) + 1):
+                _pop_mode()
+
+
 def _work_in(result):
     """The handle of a collective of c10d, the same object that the program gets; else None."""
     unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)

@@ -252,7 +252,8 @@ class _Calls:
     def collective(self, func, args, kwargs):
         """On plain tensors, over a group."""
         name = func._schema.name
-        run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
+        simulated = self.rank == "all" or _is_simulated(args)
+        run = func if simulated else lambda *a, **k: _alone_below_modes(func, a, k)
         self.epoch += 1
         if name == "_c10d_functional::_wrap_tensor_autograd":
             return run(*args, **kwargs)

@@ -45,8 +45,8 @@ class _Inside(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace in COLLECTIVES:
             self.recorder.add_collective(func, args)
-            if not _is_simulated(args):
-                return _alone(func, args, kwargs)
+            if self.recorder.rank != "all" and not _is_simulated(args):
+                return _alone_below_modes(func, args, kwargs)
         elif self.first and _is_distributed((args, kwargs)):
             self.first = False
             return NotImplemented
