@@ -80,6 +80,7 @@ for (x,) in torch.utils.data.DataLoader(data, 8, pin_memory=True):
     with torch.cuda.stream(stream), torch.autocast("cuda", dtype=torch.bfloat16):
         loss = (model(x) * torch.ones(4, device="cuda")).square().mean()
     torch.cuda.current_stream().wait_stream(stream)
+    x.record_stream(torch.cuda.current_stream())
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()

@@ -140,6 +140,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
                 "set_per_process_memory_fraction", "_lazy_init", "check_error",
             ):  # fmt: skip
                 self.put(torch.cuda, name, nothing)
+        self.put(torch.Tensor, "record_stream", nothing)
         own = getattr(torch, "accelerator", None)
         if own is not None:
             for name in ("is_available", "device_count", "current_stream"):
