@@ -190,6 +190,19 @@ std::int32_t EventReader::made(const Json& number) {
   return result;
 }
 
+void EventReader::take_as_given(const Json& number, const EventValue& value) {
+  require_ranks(number, program_.ranks);
+  for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
+    const auto own = integer_of<std::int32_t>(of_rank(number, rank));
+    if (own < 0 || own >= std::ssize(given_)) refuse_recorded("a value that is not there");
+    const auto renamed = numbers_.find(own);
+    const std::int32_t here = renamed == numbers_.end() ? own : renamed->second[rank];
+    if (is_given(here)) continue;
+    given_[static_cast<std::size_t>(here)] = true;
+    types_[here] = {.id = ValueRef{here}, .type = value.type, .of_ranks = value.of_ranks};
+  }
+}
+
 void EventReader::take_list(const std::string& key, const Json& list, std::int32_t rank,
                             std::vector<std::int32_t>& numbers) {
   if (list.is_null()) return;
@@ -328,6 +341,7 @@ EventValue EventReader::value(const Json& json, Role role) {
   EventValue value = recorded_value(json, program_);
   if (json.is_null() || !json.contains("v")) return value;
   const Json& number = json.at("v");
+  if (role != Role::kMade && is_of_ranks(number)) take_as_given(number, value);
   const bool known = is_of_ranks(number) || is_given(integer_of<std::int32_t>(number));
   value.id.id = role == Role::kMade || !known ? made(number) : taken(number);
   if (program_.ranks > 1) {

@@ -49,6 +49,8 @@ class EventReader {
   }
   // The number of a value that the event makes.
   std::int32_t made(const Json& number);
+  // A call may have, on some ranks, a value of its own that no op has given: another view.
+  void take_as_given(const Json& number, const EventValue& value);
   void take_list(const std::string& key, const Json& list, std::int32_t rank,
                  std::vector<std::int32_t>& numbers);
   using Field = void (*)(EventReader&, const std::string& key, const Json&);

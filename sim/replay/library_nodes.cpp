@@ -86,24 +86,17 @@ class Nodes {
     op("aten::copy_", {{ValueRef{target}}, {ValueRef{source}}, {Scalar(false)}}, target);
   }
 
-  /// Memory of dense tensors as it is, without a shape: gloo moves bytes, and not elements in their
-  /// order. Tensors that are not dense, and lists of contiguous ones, stay as they are.
-  std::vector<Ids> memory(std::vector<Ids> lists) {
-    bool strided = false, dense = true;
-    for (const Ids& list : lists) {
-      for (const std::int32_t x : list) {
-        const ValueType own = type(x);
-        strided = strided || own.stride != contiguous_strides(own.shape);
-        dense = dense && is_dense({own.shape, own.stride, own.dtype});
-      }
-    }
-    if (!strided || !dense) return lists;
-    for (Ids& list : lists) {
-      for (std::int32_t& x : list) {
-        x = made("aten::as_strided", {{ValueRef{x}}, {Dims{product(type(x).shape)}}, {Dims{1}}});
-      }
-    }
-    return lists;
+  /// Elements from the first one on in memory, gaps included, as many as it has: gloo moves them
+  /// in calls that do not copy.
+  std::int32_t memory(std::int32_t x) {
+    const ValueType own = type(x);
+    const Dims stride = contiguous_strides(own.shape);
+    if (own.stride == stride) return x;
+    return made("aten::as_strided", {{ValueRef{x}}, {own.shape}, {stride}});
+  }
+  bool is_dense(std::int32_t x) const {
+    const ValueType own = type(x);
+    return shardlab::is_dense({own.shape, own.stride, own.dtype});
   }
 
   /// A collective that fills tensors.
@@ -116,6 +109,18 @@ class Nodes {
     node.group = call_.group;
     node.op = op;
     node.source = root;
+  }
+  /// The same where gloo copies elements into the tensors: these may have gaps.
+  void fill_elements(Kind kind, const Ids& inputs, const Ids& outputs, ReduceOp op = ReduceOp::kSum,
+                     std::int64_t root = 0) {
+    Ids dense = outputs;
+    for (std::int32_t& x : dense) {
+      if (!is_dense(x)) x = clone(x);
+    }
+    fill(kind, inputs, dense, op, root);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (dense[i] != outputs[i]) copy(outputs[i], dense[i]);
+    }
   }
   /// One that gives the result of the call.
   void give(Kind kind, ReduceOp op = ReduceOp::kSum, std::int64_t source = 0, Dims sent = {},
@@ -165,7 +170,7 @@ class Nodes {
 // Reduces or moves each tensor of a list by itself.
 void in_place(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
   for (const std::int32_t x : nodes.tensors(0)) {
-    const Ids own = nodes.memory({{x}})[0];
+    const Ids own = {nodes.memory(x)};
     nodes.fill(kind, own, own, op, root);
   }
 }
@@ -173,28 +178,40 @@ void in_place(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
 // The input may be this rank's part of the output.
 void fill(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum) {
   const std::int32_t input = nodes.clone(nodes.tensor(1));
-  nodes.fill(kind, {input}, nodes.tensors(0), op);
+  nodes.fill_elements(kind, {input}, nodes.tensors(0), op);
 }
 
 // Lists on both sides, one tensor for each rank; on ranks but the root one of them is empty.
-void fill_lists(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum, std::int64_t root = 0) {
-  nodes.fill(kind, nodes.tensors(1), nodes.tensors(0), op, root);
+void fill_lists(Nodes& nodes, Kind kind, std::int64_t root = 0) {
+  nodes.fill_elements(kind, nodes.tensors(1), nodes.tensors(0), ReduceOp::kSum, root);
 }
-void fill_memory(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
-  const std::vector<Ids> lists = nodes.memory({nodes.tensors(0), nodes.tensors(1)});
-  nodes.fill(kind, lists[1], lists[0], op, root);
+
+void scatter(Nodes& nodes) {
+  Ids outputs = nodes.tensors(0), inputs = nodes.tensors(1);
+  for (Ids* const list : {&outputs, &inputs}) {
+    for (std::int32_t& x : *list) x = nodes.memory(x);
+  }
+  nodes.fill(Kind::kScatter, inputs, outputs, ReduceOp::kSum, nodes.number(3));
+}
+
+// Gloo copies the inputs, which keep the order of dense memory.
+void reduce_scatter(Nodes& nodes) {
+  Ids outputs = nodes.tensors(0), inputs = nodes.tensors(1);
+  for (std::int32_t& x : inputs) x = nodes.is_dense(x) ? nodes.memory(x) : nodes.clone(x);
+  for (std::int32_t& x : outputs) {
+    if (nodes.is_dense(x)) x = nodes.memory(x);
+  }
+  nodes.fill(Kind::kReduceScatter, inputs, outputs, nodes.reduction(3));
 }
 
 // c10d::alltoall_base_(output, input, group, output rows, input rows)
 void exchange_rows(Nodes& nodes) {
   const Dims sent = nodes.sizes(4), received = nodes.sizes(3);
-  if (sent.empty() && received.empty()) {
-    const std::vector<Ids> both = nodes.memory({nodes.tensors(0), nodes.tensors(1)});
-    return nodes.fill(Kind::kAllToAll, {nodes.clone(both[1].at(0))}, both[0]);
-  }
   const std::int32_t input = nodes.tensor(1), output = nodes.tensor(0);
-  const Ids inputs = nodes.parts(nodes.clone(input), nodes.counts(input, sent));
-  nodes.fill(Kind::kAllToAll, inputs, nodes.parts(output, nodes.counts(output, received)));
+  const std::int32_t copy = nodes.clone(input), target = nodes.memory(output);
+  if (sent.empty() && received.empty()) return nodes.fill(Kind::kAllToAll, {copy}, {target});
+  const Ids inputs = nodes.parts(copy, nodes.counts(input, sent));
+  nodes.fill(Kind::kAllToAll, inputs, nodes.parts(target, nodes.counts(output, received)));
 }
 
 // fsdp::all_gather_copy_in(inputs, output, sizes, count, rank)
@@ -258,13 +275,11 @@ constexpr LibraryRow kLibraryRows[] = {
     {"c10d.allgather_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},
     {"c10d._reduce_scatter_base_.default",
      [](Nodes& nodes) { fill(nodes, Kind::kReduceScatter, nodes.reduction(3)); }},
-    {"c10d.reduce_scatter_.default",
-     [](Nodes& nodes) { fill_memory(nodes, Kind::kReduceScatter, nodes.reduction(3), 0); }},
+    {"c10d.reduce_scatter_.default", reduce_scatter},
     {"c10d.alltoall_.default", [](Nodes& nodes) { fill_lists(nodes, Kind::kAllToAll); }},
     {"c10d.gather_.default",
-     [](Nodes& nodes) { fill_lists(nodes, Kind::kGather, ReduceOp::kSum, nodes.number(3)); }},
-    {"c10d.scatter_.default",
-     [](Nodes& nodes) { fill_memory(nodes, Kind::kScatter, ReduceOp::kSum, nodes.number(3)); }},
+     [](Nodes& nodes) { fill_lists(nodes, Kind::kGather, nodes.number(3)); }},
+    {"c10d.scatter_.default", scatter},
     {"c10d.alltoall_base_.default", exchange_rows},
     {"_c10d_functional.all_reduce.default",
      [](Nodes& nodes) { nodes.give(Kind::kAllReduce, nodes.reduction(1)); }},
@@ -296,6 +311,13 @@ const LibraryRow* row_of(std::string_view op) {
 }  // namespace
 
 bool is_library_call(std::string_view op) { return row_of(op) != nullptr; }
+
+bool moves_memory(std::string_view op) {
+  constexpr std::string_view kCalls[] = {"c10d.allreduce_.default", "c10d.reduce_.default",
+                                         "c10d.broadcast_.default", "c10d.scatter_.default",
+                                         "c10d.alltoall_base_.default"};
+  return std::ranges::find(kCalls, op) != std::end(kCalls);
+}
 
 void add_library_nodes(const LibraryCall& call) {
   Nodes nodes(call);

@@ -604,8 +604,55 @@ def lists(ranks):
     return model, optimizer, step
 
 
+def laid_out(kind, x):
+    """The same elements in another memory: dense, transposed, rows apart, columns apart."""
+    rows, columns = x.shape
+    if kind == "transposed":
+        return x.t().contiguous().t()
+    wide = torch.full((2 * rows, columns + 1) if kind == "sliced" else (rows, 2 * columns), -1.0)
+    views = {"dense": x.clone(), "sliced": wide[::2, 1:], "columns": wide[:, ::2]}
+    return views[kind].copy_(x)
+
+
+def layouts(ranks):
+    """Collectives of tensors in each memory: gloo copies elements for some, and moves memory as it
+    lies for others."""
+    dist = torch.distributed
+    rank = dist.get_rank()
+    x = torch.arange(6.0).view(2, 3) + 10 * rank
+    kinds = "dense", "transposed", "sliced", "columns"
+    weight = torch.linspace(-1, 1, 6 * ranks).view(2 * ranks, 3).requires_grad_()
+
+    def step():
+        own = weight[2 * rank : 2 * rank + 2]  # the same memory, and another view for autograd
+        (own * weight.chunk(ranks)[rank]).sum().backward()
+        for kind in kinds:
+            dist.all_reduce(laid_out(kind, x))
+            dist.broadcast(laid_out(kind, x), 1)
+            dist.reduce(laid_out(kind, x), 0)
+            whole = laid_out(kind, torch.zeros(ranks * 2, 3))
+            dist.all_to_all_single(whole, torch.cat([x] * ranks))
+            for other in kinds:
+                gathered = [laid_out(other, torch.zeros(2, 3)) for _ in range(ranks)]
+                dist.all_gather(gathered, laid_out(kind, x))
+                pieces = [laid_out(kind, x + i) for i in range(ranks)]
+                dist.all_to_all(gathered, pieces)
+                dist.gather(laid_out(kind, x), gathered if rank == 1 else None, 1)
+                whole = laid_out(other, torch.zeros(ranks * 2, 3))
+                dist.all_gather_into_tensor(whole, laid_out(kind, x))
+                piece = laid_out(other, torch.zeros(2, 3))
+                dist.reduce_scatter_tensor(piece, laid_out(kind, torch.cat(pieces)))
+                dist.scatter(piece, pieces if rank == 0 else None, 0)
+                (sum(gathered) + piece).sum()
+            if kind != "transposed":
+                dist.reduce_scatter(torch.zeros(2, 3), pieces)
+
+    return torch.nn.Linear(1, 1), None, step
+
+
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
     fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid, fsdp_mixed,
-    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists, stages
+    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists, stages,
+    layouts
 )}
