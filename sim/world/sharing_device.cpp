@@ -18,9 +18,28 @@ namespace shardlab {
 namespace {
 
 // Results that wait for slower ranks; beyond it the oldest are removed.
-constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
 // The number of launches between searches for those that no rank can ask for any more.
 constexpr std::size_t kLaunchesBetween = 8;
+
+template <typename Visit>
+void for_each_input(const KernelCall& call, Visit visit) {
+  for (const LocalArg& arg : call.args) {
+    if (const auto* tensor = std::get_if<Tensor>(&arg)) visit(*tensor);
+    if (const auto* tensors = std::get_if<std::vector<Tensor>>(&arg)) {
+      for (const Tensor& tensor : *tensors) visit(tensor);
+    }
+  }
+}
+
+// Whether the kernel writes to the memory of an input.
+bool is_input(const KernelCall& call, const Tensor& output) {
+  bool is = false;
+  for_each_input(call, [&](const Tensor& input) {
+    is = is || (input.defined() && input.storage() == output.storage());
+  });
+  return is;
+}
 
 // All data that makes two launches equal, as words.
 class Key {
@@ -35,7 +54,10 @@ class Key {
       add(arg.index());
       std::visit([this](const auto& value) { add(value); }, arg);
     }
-    for (const Tensor& output : call.outputs) add(output.defined() ? &output.meta() : nullptr);
+    for (const Tensor& output : call.outputs) {
+      add(output.defined() ? &output.meta() : nullptr);
+      if (output.defined() && is_input(call, output)) add(output);  // written in place
+    }
     add(std::uint64_t{call.view != nullptr});
     if (call.view != nullptr) add(*call.view);
   }
@@ -103,28 +125,21 @@ std::uint64_t hash_of(const std::vector<std::uint64_t>& key) {
   return hash;
 }
 
-template <typename Visit>
-void for_each_input(const KernelCall& call, Visit visit) {
-  for (const LocalArg& arg : call.args) {
-    if (const auto* tensor = std::get_if<Tensor>(&arg)) visit(*tensor);
-    if (const auto* tensors = std::get_if<std::vector<Tensor>>(&arg)) {
-      for (const Tensor& tensor : *tensors) visit(tensor);
-    }
-  }
-}
-
-// True when another rank may hold the same inputs and no input is written to. Waits for pending
-// inputs.
+// True when another rank may hold the same inputs. Waits for pending inputs.
 bool may_be_shared(const KernelCall& call) {
   bool may = true;
   for_each_input(call, [&](const Tensor& input) {
     if (!input.defined()) return;
     if (input.storage()->buffer()->use_count() == 1) may = false;
-    for (const Tensor& output : call.outputs) {
-      if (output.storage() == input.storage()) may = false;
-    }
   });
   return may;
+}
+
+// Counts a write as a kernel does, without a copy: another rank's kernel has written already.
+void count_write(Storage& storage) {
+  const BufferRef before = storage.buffer();
+  storage.complete(BufferRef(new Buffer(before->device(), nullptr, before->size_bytes())));
+  static_cast<void>(storage.writable());
 }
 
 }  // namespace
@@ -221,7 +236,10 @@ bool SharingDevice::take(const KernelCall& call, Launches::iterator launch,
   const std::vector<BufferRef> results = launch->results;
   lock.unlock();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (call.outputs[i].defined()) call.outputs[i].storage()->complete(results[i]);
+    if (!call.outputs[i].defined()) continue;
+    Storage& storage = *call.outputs[i].storage();
+    if (is_input(call, call.outputs[i])) count_write(storage);
+    storage.complete(results[i]);
   }
   shared_.fetch_add(1, std::memory_order_relaxed);
   return true;

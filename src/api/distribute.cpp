@@ -43,6 +43,31 @@ Tensor cut(const Tensor& value, const LocalView& view, const TensorMeta& piece_m
   return piece;
 }
 
+// The same; the whole of a program's value is copied when somebody writes to it, so that ranks go
+// on sharing its Buffer.
+Tensor cut_or_shared(const Tensor& value, const LocalView& view, const TensorMeta& piece_meta) {
+  const bool whole =
+      value.meta() == piece_meta && value.offset() == 0 &&
+      static_cast<std::int64_t>(value.storage()->buffer()->size_bytes()) == value.size_bytes();
+  if (!whole) return cut(value, view, piece_meta);
+  return Tensor(value.storage()->copy(), piece_meta);
+}
+
+using Cut = Tensor (*)(const Tensor& value, const LocalView& view, const TensorMeta& piece_meta);
+
+DTensor dealt_out(const DTensor& value, const DTensorSpec* spec, Cut piece_of) {
+  check_invariant(value.shape() == spec->shape() && value.dtype() == spec->dtype(),
+                  "distribute: the spec describes the value");
+  const DeviceMesh& mesh = device_mesh(spec->layout());
+  if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
+  const Tensor piece = piece_of(value.local(), local_view(*spec, *mesh.coordinate()),
+                                local_meta(*spec, *mesh.coordinate()));
+  DTensor result(piece, spec);
+  if (spec->has_partial()) result = deal_partials(result, spec);
+  report_placed(PlacedRecord::Kind::kDistribute, value, result);
+  return result;
+}
+
 }  // namespace
 
 DTensor deal_partials(const DTensor& pieces, const DTensorSpec* spec) {
@@ -51,21 +76,13 @@ DTensor deal_partials(const DTensor& pieces, const DTensorSpec* spec) {
   return DTensor(own_terms(pieces.local(), *spec, *mesh.coordinate()), spec);
 }
 
+// The elements of an input may be those of a file.
 DTensor distribute(const Tensor& value, const DTensorSpec* spec) {
-  return distribute(DTensor(value), spec);
+  return dealt_out(DTensor(value), spec, cut);
 }
 
 DTensor distribute(const DTensor& value, const DTensorSpec* spec) {
-  check_invariant(value.shape() == spec->shape() && value.dtype() == spec->dtype(),
-                  "distribute: the spec describes the value");
-  const DeviceMesh& mesh = device_mesh(spec->layout());
-  if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
-  const Tensor piece = cut(value.local(), local_view(*spec, *mesh.coordinate()),
-                           local_meta(*spec, *mesh.coordinate()));
-  DTensor result(piece, spec);
-  if (spec->has_partial()) result = deal_partials(result, spec);
-  report_placed(PlacedRecord::Kind::kDistribute, value, result);
-  return result;
+  return dealt_out(value, spec, cut_or_shared);
 }
 
 Tensor value_of_source(const Tensor& value, const MeshLayout* mesh, std::int64_t index) {

@@ -37,6 +37,8 @@ constexpr std::size_t kReusedBytes = std::numeric_limits<std::size_t>::max();  /
 #else
 constexpr std::size_t kReusedBytes = 64 * 1024;
 #endif
+// Freed memory that a device keeps for itself: other devices of the process need some, too.
+constexpr std::int64_t kMostSpare = std::int64_t{128} << 20;
 
 // Asks for large pages for a large fresh block, where the system has them: small ones cost a page
 // fault each, and a walk down columns misses the processor's table of pages for each row that it
@@ -215,7 +217,7 @@ void CpuDevice::release(std::size_t size_bytes, const BlockCache::Block& block) 
   }
   // Held and kept data together stay below the most that was ever held; a block is up to 2 % larger
   // than its data.
-  const std::int64_t spare = bytes_.below_peak() * 51 / 50;
+  const std::int64_t spare = std::min(kMostSpare, bytes_.below_peak() * 51 / 50);
   cache_.keep(block, static_cast<std::size_t>(spare));
 }
 

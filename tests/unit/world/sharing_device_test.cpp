@@ -112,18 +112,40 @@ TEST_CASE("equal values in Buffers of their own are not compared") {
   CHECK(stats.shared == 0);
 }
 
-TEST_CASE("kernels that write to their inputs run on every rank") {
+TEST_CASE("kernels that write to their inputs run once, and each rank has written") {
   for (const SharingSetting& setting : kSettings) {
     const SharingStats stats = stats_of(setting, 4, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
-      ++rank.step;
-      const std::vector<LocalArg> args = {x, x, Scalar(1)};
-      rank.device->run({.kernel = KernelId::kAdd, .args = args, .outputs = {&x, 1}});
+      const Tensor before = x.snapshot();
+      const std::uint64_t version = x.storage()->version();
+      const auto doubled = [&](double by) {
+        ++rank.step;
+        const std::vector<LocalArg> args = {x, x, Scalar(by)};
+        rank.device->run({.kernel = KernelId::kAdd, .args = args, .outputs = {&x, 1}});
+      };
+      doubled(1);
       CHECK(values_of(x) == std::vector<double>{2, 4, 6, 8});
+      CHECK(values_of(before) == std::vector<double>{1, 2, 3, 4});
+      CHECK(x.storage()->version() == version + 1);
+      rank.world->barrier();
+      doubled(static_cast<double>(rank.rank));  // not the same on any two ranks
+      CHECK(values_of(x)[1] == 4 + 4 * static_cast<double>(rank.rank));
     });
-    CHECK(stats.run == 4);
-    CHECK(stats.shared == 0);
+    CHECK(stats.run == 5);
+    CHECK(stats.shared == 3);
   }
+}
+
+TEST_CASE("writes through other views of one memory are not the same") {
+  const SharingStats stats = stats_of(kSettings[0], 2, [&](RankContext& rank) {
+    const Tensor x = replica(rank, 1);
+    const Tensor part = x.narrow(0, rank.rank, 2), first = x.narrow(0, 0, 2);
+    ++rank.step;
+    const std::vector<LocalArg> args = {first, first, Scalar(1)};
+    rank.device->run({.kernel = KernelId::kAdd, .args = args, .outputs = {&part, 1}});
+    CHECK(values_of(x)[2] == (rank.rank == 0 ? 3 : 4));
+  });
+  CHECK(stats.shared == 0);
 }
 
 TEST_CASE("an error of a shared kernel is every rank's own") {
