@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <future>
-#include <thread>
 #include <utility>
 
 #include "base/fix.h"
@@ -50,14 +48,13 @@ ScenarioFile scenario_of(const CallProgram& program, const PlanMesh& mesh, const
   return ScenarioFile::read(std::move(text), settings_of(arguments));
 }
 
-bool holds_alone(const CallProgram& program, const Scenario& scenario, const KnownAlone& alone,
+// The run in f64 is made where it decides.
+bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlone& alone,
                  const RunArguments& arguments) {
   SelfTest test = self_test(program, alone);
   if (!test.ok()) {
-    const auto wide = alone.in_f64.valid()
-                          ? alone.in_f64.get()
-                          : run_first_alone(scenario, all_ops(), Precision::kReference);
-    test = self_test(program, alone, wide.get());
+    alone.in_f64 = run_first_alone(scenario, all_ops(), Precision::kReference);
+    test = self_test(program, alone, alone.in_f64.get());
   }
   const bool json = arguments.common.output == Output::kJson;
   if (test.ok() && !json && !arguments.self_test_is_known) print({.out = self_test_text(test)});
@@ -100,20 +97,6 @@ void check_sizes(const CallProgram& program, const PlanMesh& mesh) {
   fail(ErrorKind::kUnsupported,
        Fix{"replay it as it is, or run it on one rank: other data is another program"}, "{}: {}",
        program.recording->path, program.sizes_of_data.front());
-}
-
-// The run on one device. Sums over ranks have another order, so that their values are judged by the
-// run in f64, which goes beside it.
-std::shared_ptr<KnownAlone> alone_of(const Scenario& scenario, bool is_judged) {
-  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
-  if (is_judged && scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
-    in_f64 = std::async(std::launch::async, [scenario] {
-      return run_first_alone(scenario, all_ops(), Precision::kReference);
-    });
-  }
-  auto alone = run_first_alone(scenario, all_ops());
-  alone->in_f64 = std::move(in_f64);
-  return alone;
 }
 
 }  // namespace
@@ -186,7 +169,7 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
   const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
   const Scenario scenario = own.at(own.points().front());
   const bool is_kept = as_recorded && opened.file.points().size() == 1;
-  auto alone = alone_of(scenario, is_kept);
+  auto alone = run_first_alone(scenario, all_ops());
   if (!holds_alone(program, scenario, *alone, arguments)) {
     code = kFailed;
     return std::nullopt;

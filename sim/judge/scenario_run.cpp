@@ -13,9 +13,12 @@
 #include "sim/judge/kept_tensors.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/judge/verdict.h"
+#include "sim/language/run/def_use.h"
 #include "sim/run/mesh_names.h"
+#include "sim/run/one_device.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
+#include "sim/verify/early_judge.h"
 #include "sim/verify/step_run.h"
 #include "sim/world/backends.h"
 
@@ -205,17 +208,21 @@ void judge_mistake(const Run& run, ScenarioJudgement& judgement) {
   judgement.failure_expected = judgement.failure_expected || met;
 }
 
-// The judgement of a run: the verdict on values, and expectations.
-void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
+// The judgement of a run: the verdict on values, and expectations. False: it takes elements that
+// are gone.
+bool judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders,
+           const EarlyJudge* early) {
   Run& run = result.run;
   ScenarioJudgement& judgement = result.judgement;
-  Verdicts verdicts(run, judgement, ranks);
+  if (run.error && early != nullptr) return false;
+  Verdicts verdicts(run, judgement, ranks, early);
   if (!run.error) run.error = verdicts.failed_assertion();
   judge_failure(run, judgement);
   if (run.verdict) verdicts.explain_failure();
   if (run.error) {
     judge_orders(run, judgement);
-    return judge_mistake(run, judgement);
+    judge_mistake(run, judgement);
+    return true;
   }
 
   std::vector<const Recording*> recordings;
@@ -228,6 +235,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   check_missing_gradients(run.scenario, ranks, judgement);
   if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
+  if (verdicts.lacks_elements()) return false;
   if (run.scenario.expect.checkpoint) {
     judgement.expectations.push_back(
         check_checkpoint(run.scenario, kept_tensors(judgement.values, run.layout)));
@@ -239,6 +247,29 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   judge_orders(run, judgement);
   judge_mistake(run, judgement);
   check_open_values(run, judgement);
+  return true;
+}
+
+// Judges values of a recording's program while it runs; null if anything else needs their elements
+// at the end.
+std::unique_ptr<EarlyJudge> early_judge_of(const Run& run) {
+  const Scenario& scenario = run.scenario;
+  const ScenarioOptions& options = run.options;
+  const bool wanted = options.keep_elements > 0 || options.recorded || options.memory_timeline ||
+                      scenario.expect.checkpoint || scenario.reference;
+  const bool usual = options.backend == "threads" && options.schedule.kind == SchedulerKind::kPool;
+  const ProgramTraits traits = traits_of(*scenario.program);
+  const bool plain = traits.leaves || traits.reads_rank || traits.asserts_close;
+  const bool all = scenario.expect.verify == Verify::kEvery;
+  if (!options.alone || wanted || !usual || plain || !all) return nullptr;
+  VerifyInputs inputs;
+  inputs.mesh = run.layout;
+  inputs.tolerance = scenario.expect.tolerance;
+  if (const auto& memory = options.memory) inputs.most_elements = most_compared_elements(*memory);
+  inputs.one_device.emplace();
+  inputs.one_device->single = options.alone->runs.recordings;
+  return std::make_unique<EarlyJudge>(*scenario.program, std::move(inputs),
+                                      static_cast<std::size_t>(scenario.world));
 }
 
 // Types with their meshes. Values of stages that have one name get their places: "h on pp=0".
@@ -322,6 +353,8 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   const bool proven = options.backend == "threads" && options.log == nullptr &&
                       (scenario.expect.transports || scenario.world <= kMostRanks);
   if (proven) result.run.options.log = log.get();
+  const std::unique_ptr<EarlyJudge> early = early_judge_of(result.run);
+  ranks.drain = early.get();
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
   name_groups(result.run);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
@@ -333,7 +366,11 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
         *channel, reporter, result.run.error ? RunFinding::kRunFailed : RunFinding::kNotMet);
     return result;
   }
-  judge(result, ranks, recorders.get());
+  if (!judge(result, ranks, recorders.get(), early.get())) {
+    ScenarioOptions again = options;
+    again.alone = nullptr;
+    return run_scenario(scenario, all_ops, again);
+  }
   name_by_mesh(result.run, result.judgement.values);
   result.run.options.log = options.log;
   if (proven && !log->full()) result.judgement.calls = log;

@@ -19,6 +19,7 @@
 #include "sim/run/process_records.h"
 #include "sim/verify/assertions.h"
 #include "sim/verify/causes.h"
+#include "sim/verify/early_judge.h"
 #include "sim/verify/evidence.h"
 #include "sim/verify/failed_sizes.h"
 #include "sim/verify/held_numbers.h"
@@ -112,18 +113,18 @@ std::vector<const Recording*> recordings_of(const ProgramRun& run) {
 
 class Verification {
  public:
-  Verification(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks)
+  Verification(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks,
+               const EarlyJudge* early)
       : run_(run), judgement_(judgement), ranks_(ranks), traits_(traits_of(*run.scenario.program)) {
     inputs_.ranks = recordings_of(ranks);
+    inputs_.early = early;
     inputs_.reporting_rank = static_cast<std::size_t>(run.reporting_rank);
     inputs_.leaves = traits_.leaves;
     inputs_.mesh = run.layout;
     inputs_.tolerance = run.scenario.expect.tolerance;
     inputs_.keep = run.scenario.expect.checkpoint ? kKeepAll : run.options.keep_elements;
-    if (const auto& memory = run.options.memory) {
-      constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and marks of their pieces
-      inputs_.most_elements = memory->available_bytes / kBytesEach;
-    }
+    if (const auto& memory = run.options.memory)
+      inputs_.most_elements = most_compared_elements(*memory);
   }
 
   // Only a run in f64 decides which values are close; it is made if the program asks.
@@ -163,10 +164,15 @@ class Verification {
     } else {
       judge_distributed();
     }
+    if (lacks_elements()) return;
     explain_first();
     if (run_.scenario.expect.verify == Verify::kOutputs) {
       keep_outputs_only(run_.scenario, judgement_.values);
     }
+  }
+
+  bool lacks_elements() const {
+    return inputs_.early != nullptr && std::ranges::any_of(judgement_.values, is_off);
   }
 
  private:
@@ -688,13 +694,26 @@ class Verification {
   // True if there was such a run already, which did not fail.
   bool takes_known_f64() {
     const auto& known = run_.options.alone;
-    if (!known || !known->in_f64.valid() || traits_.leaves) return false;
-    try {
-      alone_.reference = std::move(known->in_f64.get()->runs);
-    } catch (const Error&) {
-      return false;
-    }
+    if (!known || !known->in_f64 || traits_.leaves) return false;
+    alone_.reference = std::move(known->in_f64->runs);
     return true;
+  }
+
+  // Only values that are open are kept, if right ones have been let go. The noise of values in f64 is
+  // that of all.
+  void run_open_in_f64() {
+    const bool wide = std::ranges::any_of(
+        alone_.single.recordings.front()->values(), [](const RecordedValue& held) {
+          return held.value.dtype() == DType::kF64 || held.value.dtype() == DType::kC128;
+        });
+    std::set<std::string> names;
+    for (const ValueReport& report : judgement_.values) {
+      if (in_doubt(report)) names.insert(report.name);
+    }
+    WantedValues wanted(*run_.scenario.program, std::move(names));
+    if (inputs_.early != nullptr && !wide) alone_.options.drain = &wanted;
+    run_in_f64(alone_);
+    alone_.options.drain = nullptr;
   }
 
   void run_in_f64(Alone& alone) {
@@ -705,7 +724,7 @@ class Verification {
   // Only made when the error of the single-device run itself is needed: most values are close
   // enough to that run in the program's dtypes.
   void run_alone_in_f64() {
-    if (!takes_known_f64()) run_in_f64(alone_);
+    if (!takes_known_f64()) run_open_in_f64();
     take_alone_in_f64();
     if (inputs_.given.single != nullptr) run_reference_in_f64();
   }
@@ -799,9 +818,11 @@ class Verification {
   VerifyInputs inputs_;
 };
 
-Verdicts::Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks)
+Verdicts::Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks,
+                   const EarlyJudge* early)
     : judgement_(judgement), ranks_(ranks) {
-  if (!run.shapes_only()) verification_ = std::make_unique<Verification>(run, judgement, ranks);
+  if (run.shapes_only()) return;
+  verification_ = std::make_unique<Verification>(run, judgement, ranks, early);
 }
 
 Verdicts::~Verdicts() = default;
@@ -813,6 +834,8 @@ std::optional<Error> Verdicts::failed_assertion() {
 void Verdicts::explain_failure() {
   if (verification_) verification_->explain_failure();
 }
+
+bool Verdicts::lacks_elements() const { return verification_ && verification_->lacks_elements(); }
 
 void Verdicts::verify() {
   if (verification_) return verification_->run();

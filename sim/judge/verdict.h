@@ -10,12 +10,21 @@
 
 namespace shardlab {
 
+class EarlyJudge;
 class Verification;
+
+/// Larger values are not compared: three as doubles, and marks of their pieces.
+inline std::int64_t most_compared_elements(const MemoryLimits& memory) {
+  constexpr std::int64_t kBytesEach = 64;
+  return memory.available_bytes / kBytesEach;
+}
 
 /// All arguments outlive it.
 class Verdicts {
  public:
-  Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks);
+  /// `early`: what it has judged is let go; null: nothing is.
+  Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks,
+           const EarlyJudge* early = nullptr);
   ~Verdicts();
   Verdicts(const Verdicts&) = delete;
   Verdicts& operator=(const Verdicts&) = delete;
@@ -28,6 +37,8 @@ class Verdicts {
   /// Fills in `values` and `not_verified` from the ranks' recordings. Runs the program alone, and
   /// in f64 on the ranks if the program leaves the distributed world or its dtypes leave a doubt.
   void verify();
+  /// After verify(): a value is off, and elements that explain it are gone. Run it once more.
+  bool lacks_elements() const;
 
  private:
   ScenarioJudgement& judgement_;

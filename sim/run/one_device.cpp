@@ -48,6 +48,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
     run->reported_rank = alone.reported_ranks > 1 ? i : alone.reported_rank;
     run->precision = alone.precision;
     run->listener = alone.listener;
+    run->drain = alone.drain;
     run->parts = alone.parts;
     run->on_part = alone.on_part;
     run->tensors = Tensors::kPlain;

@@ -2,7 +2,6 @@
 // that run scenarios.
 #pragma once
 
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +29,7 @@ struct AloneRuns {
 struct KnownAlone {
   Run run;  ///< the recordings point into it
   AloneRuns runs;
-  /// The same in f64, on a thread of its own; not valid if nobody has begun it.
-  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
+  std::shared_ptr<KnownAlone> in_f64 = nullptr;  ///< the same in f64; null: not run yet
 };
 
 /// Options for running the program alone.
@@ -46,6 +44,7 @@ struct AloneOptions {
   std::int64_t reported_ranks = 1;              ///< number of runs, as ranks 0, 1, ...
   std::int64_t reported_rank = 0;               ///< of a single run
   CallListener* listener = nullptr;             ///< hears the calls of a single run; may be null
+  ValueDrain* drain = nullptr;                  ///< as of ProgramRun
   const std::set<SourceSpan>* parts = nullptr;  ///< as of ProgramRun
   PartListener on_part;
 };

@@ -88,7 +88,8 @@ std::string_view scheduler_name(const ScenarioOptions& options) {
   return single ? "single" : to_string(options.schedule.kind);
 }
 
-static void pass_parts_on(const ProgramRun& run, std::size_t index, Recording& recording) {
+static void connect(const ProgramRun& run, std::size_t index, Recording& recording) {
+  if (run.drain != nullptr) recording.drain_by(*run.drain, index);
   if (!run.on_part) return;
   recording.on_part = [&run, index](SourceSpan expression, std::int64_t before, const Value& whole,
                                     const Value& part) {
@@ -130,7 +131,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
        .parts = run.on_part ? run.parts : nullptr,
        .questions = runs.questions,
        .step_limit = run.step_limit});
-  pass_parts_on(run, runs.index, recording);
+  connect(run, runs.index, recording);
   if (reports) run.inputs.clear();
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {

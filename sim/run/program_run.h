@@ -50,6 +50,7 @@ struct ProgramRun {
   /// Runs on each rank in place of the scenario's program; none: that.
   std::function<void(const RunsFor& runs, const std::vector<GivenInput>& inputs)> body;
   CallListener* listener = nullptr;  ///< hears the calls of all ranks; may be null
+  ValueDrain* drain = nullptr;       ///< of the recordings; null: every value is kept
   /// Expressions that take a part out of a value, and who hears of it on each rank (a recording's
   /// on_part); null: none.
   const std::set<SourceSpan>* parts = nullptr;

@@ -34,6 +34,21 @@ void Recording::keep(RecordedValue value) {
   value.event = trace_->events().size();
   kept_.insert(value.value.local().storage()->buffer().get());
   adopt(std::move(value));
+  if (drain_ != nullptr) drain_->kept(rank_, values_.size() - 1, values_.back());
+}
+
+void Recording::begins(SourceSpan statement) {
+  if (notes_.statements.size() < kMostStatements) notes_.statements.push_back(statement.begin);
+  if (drain_ == nullptr) return;
+  const auto& unused = drain_->unused().from;
+  if (const auto names = unused.find(statement.begin); names != unused.end()) {
+    for (const std::string& name : names->second) {
+      const auto found = last_.find(name);
+      if (found != last_.end() && found->second.held.own.defined())
+        unused_.add(std::move(found->second.held));
+    }
+  }
+  unused_.let_go(*drain_);
 }
 
 void Recording::adopt(RecordedValue value) {
@@ -60,6 +75,8 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);
     last_[full] = {kept, where};
+    if (drain_ != nullptr && drain_->unused().all.contains(full))
+      last_[full].held = {tensor, kept, rank_, values_.size()};
     notes_.last_numbers[full] = occurrence;
     keep({full, occurrence, kept, where});
   };
@@ -78,18 +95,6 @@ RecordedNumber recorded_number(const std::string& name, std::int64_t occurrence,
                       : value.is_integer() ? DType::kI64
                                            : DType::kF64;
   return {name, occurrence, to_double(number_of(value)), dtype, where, false};
-}
-
-// The bytes of a tensor without later writes are still at the same place.
-bool same_elements(const Tensor& before, const Tensor& now) {
-  if (before.meta() != now.meta()) return false;
-  const bool untouched = before.storage()->buffer() == now.storage()->buffer();
-  if (untouched && before.offset() == now.offset()) return true;
-  if (now.device()->shape_only()) return true;
-  std::vector<std::byte> was(static_cast<std::size_t>(before.size_bytes())), is(was.size());
-  before.device()->read(before, was.data());
-  now.device()->read(now, is.data());
-  return was == is;
 }
 
 bool same_memory(const Tensor& a, const Tensor& b) {

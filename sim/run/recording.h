@@ -17,6 +17,7 @@
 
 #include "sim/language/run/interpreter.h"
 #include "sim/log/trace.h"
+#include "sim/run/value_drain.h"
 #include "sim/types/claim.h"
 
 namespace shardlab {
@@ -105,9 +106,7 @@ class Recording : public ValueSink {
   std::function<std::optional<Value>(SourceSpan expression, std::int64_t before, const Value& whole,
                                      const Value& part)>
       on_part;
-  void begins(SourceSpan statement) override {
-    if (notes_.statements.size() < kMostStatements) notes_.statements.push_back(statement.begin);
-  }
+  void begins(SourceSpan statement) override;
   void claimed(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
                const SpmdClaim& claim, const Where& where) override;
   void printed(const std::string& line) override;
@@ -135,6 +134,8 @@ class Recording : public ValueSink {
   void keep(RecordedValue value);
   /// The value of an input before the program runs; not a value of the program.
   void begins_with(const std::string& name, const DTensor& value, const Where& where);
+  /// From now on elements that nobody needs are let go. `drain` outlives the run.
+  void drain_by(ValueDrain& drain, std::size_t rank) { drain_ = &drain, rank_ = rank; }
   /// The value of a name when the program ends, tensors inside of lists and dicts included. Marks
   /// values that were changed in place since they were recorded last.
   void ends(const std::string& name, const Value& value);
@@ -177,6 +178,7 @@ class Recording : public ValueSink {
   struct Last {
     DTensor value;
     Where where;
+    HeldValue held = {};  ///< if values are let go
   };
 
   // Gives the number of events so far, so that reports can put values and events into one order.
@@ -196,6 +198,9 @@ class Recording : public ValueSink {
   std::map<std::string, Where> numbered_;  ///< of the last number of a name
   std::map<SourceSpan, std::int64_t> parts_taken_;
   std::unordered_map<std::string, Accumulated> gradients_;
+  ValueDrain* drain_ = nullptr;  ///< null: every value is kept
+  std::size_t rank_ = 0;
+  UnusedValues unused_;
   std::size_t traced_breaks_ = 0;
   static constexpr std::int64_t kFewestBytes = 1 << 24;  // as a rank without loops may take
   std::int64_t bytes_ = 0, most_bytes_ = std::numeric_limits<std::int64_t>::max();

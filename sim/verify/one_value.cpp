@@ -98,14 +98,28 @@ bool is_held_as(const ValueReport& report, const RecordedValue& held) {
          held.where.span.begin == report.where.span.begin;
 }
 
-OneValue::OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report)
-    : inputs_(inputs), precision_(precision), report_(report) {
-  const auto& ranks = precision == Precision::kDeclared ? inputs.ranks : inputs.ranks_in_f64;
+static std::vector<const RecordedValue*> held_as(const std::vector<const Recording*>& ranks,
+                                                 const ValueReport& report) {
+  std::vector<const RecordedValue*> by_rank;
   for (const Recording* rank : ranks) {
     const RecordedValue* held = value_of(*rank, report);
-    by_rank_.push_back(held == nullptr || is_held_as(report, *held) ? held : nullptr);
-    if (first_ == nullptr) first_ = by_rank_.back();
+    by_rank.push_back(held == nullptr || is_held_as(report, *held) ? held : nullptr);
   }
+  return by_rank;
+}
+
+OneValue::OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report)
+    : OneValue(
+          inputs, precision, report,
+          held_as(precision == Precision::kDeclared ? inputs.ranks : inputs.ranks_in_f64, report)) {
+}
+
+OneValue::OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report,
+                   std::vector<const RecordedValue*> by_rank)
+    : inputs_(inputs), precision_(precision), report_(report), by_rank_(std::move(by_rank)) {
+  const auto found =
+      std::ranges::find_if(by_rank_, [](const auto* held) { return held != nullptr; });
+  if (found != by_rank_.end()) first_ = *found;
 }
 
 bool OneValue::is_given() const {

@@ -16,6 +16,9 @@ class OneValue {
  public:
   /// `report` has the value's name and number; both outlive this.
   OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report);
+  /// `by_rank`: the values of the ranks, where not all recordings are complete.
+  OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report,
+           std::vector<const RecordedValue*> by_rank);
 
   /// Null if no rank has the value in this precision.
   const RecordedValue* first() const { return first_; }

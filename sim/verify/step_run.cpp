@@ -13,7 +13,7 @@ namespace {
 
 // Below, a call is judged in less time than a thread needs to wake.
 constexpr std::int64_t kLargeBytes = 64 << 10;
-constexpr std::int64_t kMostCompleteBytes = 128 << 20;
+constexpr std::int64_t kMostCompleteBytes = 32 << 20;
 constexpr const char* kTooLarge = "operands and results take more memory than there is";
 constexpr const char* kOutOfStep = "the ranks of the mesh make different calls";
 

@@ -15,6 +15,7 @@
 #include "sim/log/marks.h"
 #include "sim/run/reference_calls.h"
 #include "sim/schedule/ordered_jobs.h"
+#include "sim/verify/early_judge.h"
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/one_value.h"
 
@@ -245,8 +246,20 @@ void forget_judgement(ValueReport& report) {
   report.replicas_differ = false;
 }
 
+void take_judgement(const ValueReport& from, ValueReport& report) {
+  report.kept = from.kept;
+  report.holders = from.holders;
+  report.reason = from.reason;
+  report.label = from.label;
+  report.comparison = from.comparison;
+  report.facts = from.facts;
+  report.replicas_differ = from.replicas_differ;
+}
+
 void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (report.number) return judge_number(inputs, report);
+  const ValueReport* early = inputs.early == nullptr ? nullptr : inputs.early->find(report.key());
+  if (early != nullptr) return take_judgement(*early, report);
   OneValue judge(inputs, Precision::kDeclared, report);
   judge.run(report);
   if (inputs.ranks_in_f64.empty()) return;
@@ -279,14 +292,14 @@ void judge_values(const VerifyInputs& inputs, const std::vector<ValueReport*>& r
   }
 }
 
-bool is_open(const ValueReport& report) {
+}  // namespace
+
+bool in_doubt(const ValueReport& report) {
   const Agreement agreement = report.comparison.agreement;
   return report.facts.comparable &&
          (agreement == Agreement::kUndecided || agreement == Agreement::kTolerance ||
           report.facts.fits == Fits::kNo || report.facts.by_order);
 }
-
-}  // namespace
 
 const RecordedValue* given_value(const Recording& reference, const std::string& name) {
   const bool gradient = name.ends_with(".grad");
@@ -425,7 +438,7 @@ bool agrees_in(const VerifyInputs& inputs, ValueReport report) {
 void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports) {
   std::vector<ValueReport*> open;
   for (ValueReport& report : reports) {
-    if (!is_open(report)) continue;
+    if (!in_doubt(report)) continue;
     forget_judgement(report);
     open.push_back(&report);
   }
@@ -433,7 +446,7 @@ void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports)
 }
 
 bool in_doubt(const std::vector<ValueReport>& reports) {
-  return std::ranges::any_of(reports, is_open);
+  return std::ranges::any_of(reports, [](const ValueReport& one) { return in_doubt(one); });
 }
 
 }  // namespace shardlab

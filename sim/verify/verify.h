@@ -19,6 +19,8 @@
 
 namespace shardlab {
 
+class EarlyJudge;
+
 /// One value of the program and its verdict.
 struct ValueReport {
   std::string name;
@@ -112,6 +114,7 @@ struct VerifyInputs {
   ReferenceValues given;
   std::string nothing = "not asked for";  ///< why a value that it does not have is not compared
   const DefUse* flow = nullptr;           ///< of the program; null: it has no text
+  const EarlyJudge* early = nullptr;      ///< what it has judged is let go; null: nothing is
   const MeshLayout* mesh = nullptr;       ///< of all ranks; null: no value is labelled
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
@@ -143,6 +146,7 @@ void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports)
 /// True when a value is not right in the program's dtypes, or only by the user's tolerance: runs in
 /// f64 decide.
 bool in_doubt(const std::vector<ValueReport>& reports);
+bool in_doubt(const ValueReport& report);
 
 /// The value of a name on one rank, as a report counts it: at its last write. Null if it has none.
 const RecordedValue* value_of(const Recording& recording, const ValueReport& report);

@@ -1,0 +1,156 @@
+#include "sim/verify/early_judge.h"
+
+#include <algorithm>
+
+#include "base/rank_context.h"
+#include "base/scheduler.h"
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/verify/one_value.h"
+
+namespace shardlab {
+
+namespace {
+
+// A rank with more bytes of values that wait for other ranks lets those run first.
+constexpr std::int64_t kMostAhead = 4 << 20;
+
+void for_each_name(const ast::Expression& expression,
+                   const std::function<void(const std::string& name)>& visit) {
+  if (const auto* name = std::get_if<ast::Name>(&expression.node)) visit(name->id);
+  ast::for_each_part(expression, [&](const ast::Expression& part) { for_each_name(part, visit); });
+}
+
+void for_each_name(const ast::Statement& statement,
+                   const std::function<void(const std::string& name)>& visit) {
+  ast::for_each_part(
+      statement, [&](const ast::Expression& part) { for_each_name(part, visit); },
+      [&](const ast::Block& block) {
+        for (const ast::Statement& one : block) for_each_name(one, visit);
+      });
+}
+
+// A def runs later than it is written: its names may be used at any time.
+UnusedNames unused_names(const ast::Block& program) {
+  std::map<std::string, std::size_t> last;
+  std::map<std::string, int> given;
+  std::set<std::string> others;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const auto* assign = std::get_if<ast::Assign>(&program[i].node);
+    const bool calls = std::holds_alternative<ast::ExpressionStatement>(program[i].node);
+    std::vector<std::string> targets;
+    if (assign != nullptr) {
+      for (const auto& target : assign->targets) ast::collect_targets(*target, targets);
+    }
+    for (const std::string& name : targets) ++given[name];
+    for_each_name(program[i], [&](const std::string& name) {
+      last[name] = i;
+      if (assign == nullptr && !calls) others.insert(name);
+    });
+  }
+  UnusedNames unused;
+  for (const auto& [name, at] : last) {
+    if (at + 1 == program.size() || given[name] != 1 || others.contains(name)) continue;
+    unused.all.insert(name);
+    unused.from[program[at + 1].span.begin].push_back(name);
+  }
+  return unused;
+}
+
+std::int64_t bytes_of(const RecordedValue& value) { return value.value.local().size_bytes(); }
+
+}  // namespace
+
+WantedValues::WantedValues(const ast::Program& program, std::set<std::string> names)
+    : names_(std::move(names)), unused_(unused_names(program.body)) {}
+
+void WantedValues::kept(std::size_t, std::size_t index, const RecordedValue& value) {
+  if (names_.contains(value.name)) return;
+  spent_.insert(index);
+  let_go(value.value.local());
+}
+
+bool WantedValues::is_spent(std::size_t, std::size_t index) const { return spent_.contains(index); }
+
+EarlyJudge::EarlyJudge(const ast::Program& program, VerifyInputs inputs, std::size_t ranks)
+    : inputs_(std::move(inputs)),
+      ranks_(ranks),
+      unused_(unused_names(program.body)),
+      spent_(ranks),
+      ahead_(ranks, 0) {}
+
+void EarlyJudge::kept(std::size_t rank, std::size_t index, const RecordedValue& value) {
+  const bool judged = value.value.distributed() && !value.at_end && !value.read &&
+                      value.occurrence >= 0 && !value.claim;
+  if (!judged) return;
+  const std::string key = value.key();
+  Waiting all;
+  {
+    const std::lock_guard lock(mutex_);
+    Waiting& waiting = waiting_[key];
+    if (waiting.by_rank.empty()) {
+      waiting.by_rank.resize(ranks_);
+      waiting.indices.resize(ranks_);
+    }
+    waiting.by_rank[rank] = value;
+    waiting.indices[rank] = index;
+    ahead_[rank] += bytes_of(value);
+    if (++waiting.arrived == ranks_) {
+      all = std::move(waiting);
+      waiting_.erase(key);
+      for (std::size_t i = 0; i < ranks_; ++i) ahead_[i] -= bytes_of(all.by_rank[i]);
+    }
+  }
+  if (all.arrived > 0) return judge(key, all);
+  pace(rank);
+}
+
+void EarlyJudge::pace(std::size_t rank) const {
+  std::int64_t ahead = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ahead = ahead_[rank];
+  }
+  if (ahead > kMostAhead) current_rank().scheduler->yield();
+}
+
+void EarlyJudge::judge(const std::string& key, const Waiting& value) {
+  const RecordedValue& first = value.by_rank.front();
+  const DTensorSpec* spec = first.value.spec();
+  const bool alike = std::ranges::all_of(
+      value.by_rank, [&](const RecordedValue& one) { return one.value.spec() == spec; });
+  if (!alike) return;
+  ValueReport report;
+  report.name = first.name;
+  report.occurrence = first.occurrence;
+  report.spec = spec;
+  report.where = first.where;
+  std::vector<const RecordedValue*> held;
+  for (const RecordedValue& one : value.by_rank) held.push_back(&one);
+  OneValue(inputs_, Precision::kDeclared, report, std::move(held)).run(report);
+  if (!report.facts.agrees() || in_doubt(report)) return;
+  const Recording& alone = *inputs_.one_device->single.front();
+  const RecordedValue* single = alone.find(key);
+  const RecordedValue* end = alone.find(first.name + "#end");
+  const std::lock_guard lock(mutex_);
+  if (end != nullptr && !end->changed && end->occurrence == first.occurrence + 1)
+    let_go(end->value.local());
+  let_go(single->value.local());
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    std::vector<bool>& spent = spent_[rank];
+    spent.resize(std::max(spent.size(), value.indices[rank] + 1));
+    spent[value.indices[rank]] = true;
+  }
+  judged_.emplace(key, std::move(report));
+}
+
+bool EarlyJudge::is_spent(std::size_t rank, std::size_t index) const {
+  const std::lock_guard lock(mutex_);
+  return index < spent_[rank].size() && spent_[rank][index];
+}
+
+const ValueReport* EarlyJudge::find(const std::string& key) const {
+  const auto found = judged_.find(key);
+  return found == judged_.end() ? nullptr : &found->second;
+}
+
+}  // namespace shardlab
