@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "comm/process_group.h"
 #include "mesh/mesh_views.h"
+#include "mesh/seen_mesh.h"
 #include "tensor/device.h"
 #include "tensor/needs_values.h"
 
@@ -272,7 +273,7 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
                                                          std::size_t mesh_dim,
                                                          const Coordinate& coordinate) const {
   std::vector<std::size_t> dims;
-  if (const auto axes = axes_on(*context_.layout, layout)) {
+  if (const auto axes = axes_on(*context_.layout, seen_from(*context_.layout, layout))) {
     for (const auto& [dim, step] : (*axes)[mesh_dim]) dims.push_back(dim);
     return dims;
   }
@@ -301,6 +302,11 @@ std::unique_ptr<Communicator> ShapeCommunicator::along(const MeshLayout& layout,
   begin(call, nullptr);
   const auto made = static_cast<std::int64_t>(sequence_);
   enter_and_wait(call);
+  // Ranks outside of a mesh of some ranks do something else.
+  const MeshLayout& root = *layout.root();
+  if (root.size() < context_.world_size) {
+    context_.ask([&](std::int64_t rank) { return root.coordinate_of(rank) ? 1 : 0; });
+  }
   const auto coordinate = layout.coordinate_of(context_.rank);
   if (!coordinate) return nullptr;
   Place place{{made, {}}, group_name(layout, mesh_dims), 0, 1};

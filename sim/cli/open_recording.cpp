@@ -24,10 +24,18 @@ namespace shardlab {
 
 namespace {
 
-PlanMesh mesh_of(const RunArguments& arguments) {
-  if (arguments.mesh.empty()) return {{"all", 1}};
-  const MeshLayout* layout = parse_mesh(arguments.mesh);
+// Without --mesh one rank, or the mesh that was recorded.
+PlanMesh mesh_of(const RunArguments& arguments, const RecordedProgram& recording) {
   PlanMesh mesh;
+  if (arguments.mesh.empty()) {
+    if (recording.ranks == 1) return {{"all", 1}};
+    const GraphMesh& all = recording.meshes.at(0);
+    for (std::size_t dim = 0; dim < all.shape.size(); ++dim) {
+      mesh.push_back({dim_name(all, dim), all.shape[dim]});
+    }
+    return mesh;
+  }
+  const MeshLayout* layout = parse_mesh(arguments.mesh);
   for (std::size_t i = 0; i < layout->names().size(); ++i) {
     mesh.push_back({layout->names()[i], layout->shape()[i]});
   }
@@ -128,12 +136,6 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
     fail(Fix{"leave it out: the file says what was differentiated"},
          "--backward: {} is no exported program", path);
   }
-  if (recording.ranks > 1) {
-    fail(ErrorKind::kUnsupported,
-         Fix{"record the program on one process, or hold this one to PyTorch: shardlab replay"},
-         "{}: a recording of {} ranks has their mesh and placements, and is not taken to another",
-         path, recording.ranks);
-  }
   dtype_of_run(arguments);  // refused before anything runs
   CallProgram program = program_of(recording);
   renew_written(program);
@@ -143,7 +145,7 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
   for (const std::string& text : arguments.placings) {
     layouts.placings.push_back(parse_placing(text));
   }
-  const PlanMesh mesh = mesh_of(arguments);
+  const PlanMesh mesh = mesh_of(arguments, recording);
   check_sizes(program, mesh);
   const MeshPlan plan = plan_of(program, mesh, arguments.plan, layouts);
   if (arguments.toml) {

@@ -58,8 +58,8 @@ class ScenarioWriter final : public GraphWriter {
 
   std::string text() { return text_with(statements()); }
   std::string text_with(const std::string& code) {
-    return header() + inputs() + "[program]\ncode = '''\n" + generators() + code + "'''\n" +
-           expectations() + policies();
+    return header() + inputs() + "[program]\ncode = '''\n" + generators() + wholes() + code +
+           "'''\n" + expectations() + policies();
   }
   using GraphWriter::statements;
 
@@ -84,6 +84,29 @@ class ScenarioWriter final : public GraphWriter {
     if (!mesh.ranks.empty())
       text += fmt::format("ranks = {}\n", nested_ranks(mesh.ranks, mesh.shape));
     return text;
+  }
+
+  // Meshes that the program has parts of alone.
+  std::string wholes() {
+    std::string text;
+    for (std::int32_t number = 1; number < std::ssize(graph().meshes); ++number) {
+      const bool made = std::ranges::any_of(graph().nodes, [&](const GraphNode& node) {
+        return node.kind == NodeKind::kMesh && node.mesh == number;
+      });
+      const bool whole = mesh_of(number).base < 0 && !is_new_group(number);
+      if (!made && whole) text += making(number) + "\n";
+    }
+    return text;
+  }
+
+  std::string making(std::int32_t number) {
+    const GraphMesh& made = mesh_of(number);
+    std::vector<std::string> names;
+    for (const std::string& name : made.names) names.push_back(toml_quoted(name));
+    const std::string named =
+        names.empty() ? "" : fmt::format(", mesh_dim_names=[{}]", text_of_list(names, ", "));
+    return fmt::format("{} = DeviceMesh(\"cpu\", {}{}, preserve_rank_order=True)", mesh(number),
+                       nested_ranks(made.ranks, made.shape), named);
   }
 
   std::string inputs() {
@@ -527,7 +550,7 @@ class ScenarioWriter final : public GraphWriter {
   // One dim over ranks that are no part of another mesh: the result of dist.new_group().
   bool is_new_group(std::int32_t number) const {
     const GraphMesh& mesh = mesh_of(number);
-    return number != 0 && mesh.base < 0 && mesh.shape.size() == 1;
+    return number != 0 && mesh.base < 0 && mesh.shape.size() == 1 && mesh.names.empty();
   }
 
   // Parts of a mesh are constructed where they are first used.
@@ -542,15 +565,7 @@ class ScenarioWriter final : public GraphWriter {
                                          prefix("m"), node.mesh, text_of_list(ranks, ", ")));
     }
     if (!node.mesh_dims.empty()) return;
-    if (node.mesh != 0 && made.base < 0) {
-      std::vector<std::string> names;
-      for (const std::string& name : made.names) names.push_back(toml_quoted(name));
-      return statement(node, fmt::format("{} = DeviceMesh(\"cpu\", {}{}, preserve_rank_order=True)",
-                                         mesh(node.mesh), nested_ranks(made.ranks, made.shape),
-                                         names.empty() ? ""
-                                                       : fmt::format(", mesh_dim_names=[{}]",
-                                                                     text_of_list(names, ", "))));
-    }
+    if (node.mesh != 0 && made.base < 0) return statement(node, making(node.mesh));
     if (!made.flattened) return;
     const std::string of = made.part == mesh_of(made.base).names ? mesh(made.base) : part(made);
     statement(node, fmt::format("{} = {}._flatten({})", mesh(node.mesh), of,

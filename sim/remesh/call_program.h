@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct CallInput {
   std::string recorded;     ///< in the recording: "layers.0.wq.weight"; "v12" if it has no name
   std::string tensor;       ///< the same, but "v12" if an earlier one has the name
   TensorMeta meta;
+  const ValueType* type = nullptr;      ///< as recorded
   bool parameter = false;               ///< it requires a gradient
   bool graded = false;                  ///< the program gives it one
   bool batch = false;                   ///< its dim 0 is the batch's
@@ -35,7 +37,8 @@ struct CallProgram {
   /// Lengths of pieces that were cut by numbers of the data: they differ for other data.
   std::vector<std::string> sizes_of_data;
   std::map<std::int32_t, TensorMeta> metas;  ///< of inputs and results, by number
-  std::int32_t values = 0;                   ///< numbers are below this
+  std::set<std::int32_t> pieces;  ///< values that the recording has only pieces of, by number
+  std::int32_t values = 0;        ///< numbers are below this
 
   const CallInput* input(std::int32_t value) const;
   /// The shape of an input or a result; empty for other numbers.

@@ -188,6 +188,10 @@ class Emitter : private MeshNodes {
     const bool bias = std::ranges::find(plan.bias_behind, at) != plan.bias_behind.end();
     const auto after = plan.after.find(at);
     const bool moves = after != plan.after.end();
+    if (moves && is_move(one.event->kind)) {
+      moved(operand(one.takes[0]), after->second, own(one.outs[0]), Written::kStatement);
+      return;
+    }
     const GraphArgument added = bias ? std::exchange(args.at(2), {}) : GraphArgument{};
     const bool one_result = one.outs.size() == 1;
     const bool more = one_result && (bias || moves);

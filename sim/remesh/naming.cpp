@@ -80,7 +80,8 @@ class Namer {
       reading_.refuse(*user.event, "a view of memory that no call has made",
                       "take it by an op: x[...]");
     }
-    CallInput input{.value = v, .name = {}, .meta = given.value->meta()};
+    CallInput input{
+        .value = v, .name = {}, .meta = given.value->meta(), .type = &given.value->type};
     input.recorded = given.name.empty() ? fmt::format("v{}", v) : given.name;
     const bool is_mask = given.event == nullptr;
     const std::string path = as_name(module(user));
@@ -140,7 +141,7 @@ class Namer {
     }
     for (const Statement& statement : program_.statements) {
       const std::string path = as_name(module(statement));
-      const std::string bare(statement.bare());
+      const std::string bare(is_move(statement.event->kind) ? "moved" : statement.bare());
       const bool own =
           bare == "linear" || bare == "embedding" || bare.find("norm") != std::string::npos;
       const bool named = path.size() > 1;

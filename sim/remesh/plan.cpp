@@ -14,6 +14,7 @@
 #include "sim/remesh/layouts.h"
 #include "sim/remesh/sequence_dims.h"
 #include "sim/remesh/tensor_parallel.h"
+#include "trace/graph.h"
 
 namespace shardlab {
 
@@ -29,7 +30,11 @@ class Planner {
   }
 
   MeshPlan plan(const std::string& name, const PlanLayouts& layouts) {
-    if (!name.empty()) apply(name);
+    if (!name.empty()) {
+      apply(name);
+    } else if (program_.recording->ranks > 1) {
+      place_as_recorded();
+    }
     apply_layouts(program_, mesh_, layouts, plan_);
     place_states();
     return std::move(plan_);
@@ -56,6 +61,54 @@ class Planner {
     if (name == "fsdp+tp") shard_parameters(dims(0, all - 1));
     cut_batches(dims(0, tensor ? all - 1 : all));
     gather_normalized();
+  }
+
+  // Mesh dims are known by their names.
+  void place_as_recorded() {
+    std::vector<std::string> missing;
+    const auto name_of = [&](const ValueType& type, std::size_t mesh_dim) {
+      const GraphMesh& on = program_.recording->meshes[static_cast<std::size_t>(type.mesh)];
+      std::string name = dim_name(on, mesh_dim);
+      const bool known = std::ranges::count(mesh_, name, &PlanMeshDim::name) > 0;
+      if (!known && std::ranges::count(missing, name) == 0) missing.push_back(name);
+      return name;
+    };
+    for (const CallInput& input : program_.inputs) {
+      if (input.type->mesh < 0) continue;
+      for (std::size_t mesh_dim = 0; mesh_dim < input.type->placements.size(); ++mesh_dim) {
+        name_of(*input.type, mesh_dim);
+      }
+      const OrderedPlacements cut = ordered(*input.type);
+      for (std::size_t dim = 0; dim < input.type->shape.size(); ++dim) {
+        for (const std::size_t mesh_dim :
+             cutting_order(cut.placements, cut.order, static_cast<std::int64_t>(dim))) {
+          plan_.cuts[input.value][dim].push_back(name_of(*input.type, mesh_dim));
+        }
+      }
+    }
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const RecordedEvent& event = *program_.statements[i].event;
+      if (event.kind != RecordedKind::kRedistribute) continue;
+      const ValueType& type = event.out[0].type;
+      for (std::size_t mesh_dim = 0; mesh_dim < type.placements.size(); ++mesh_dim) {
+        plan_.after[i].emplace_back(name_of(type, mesh_dim), type.placements[mesh_dim]);
+      }
+    }
+    if (missing.empty()) return;
+    fail(ErrorKind::kValue,
+         Fix{"name these dims too, of any size; or let --plan place everything anew"},
+         "{}: its tensors are on mesh dims that --mesh lacks: {}", program_.recording->path,
+         text_of_list(missing, ", "));
+  }
+
+  OrderedPlacements ordered(const ValueType& type) const {
+    const GraphMesh& on = program_.recording->meshes[static_cast<std::size_t>(type.mesh)];
+    const bool strided = std::ranges::any_of(type.placements, &Placement::is_strided_shard);
+    if (!strided) return {type.placements, type.order};
+    if (const auto decoded = decode_strided(type.placements, on.shape)) return *decoded;
+    fail(ErrorKind::kUnsupported, Fix{"let --plan place everything anew"},
+         "{}: no order of mesh dims gives the strided shards {}", program_.recording->path,
+         to_string(type.placements));
   }
 
   // In training, the statistics of batch norm are those of the whole batch.

@@ -21,7 +21,8 @@ class ProgramReader {
         draws_(reading_),
         casts_(reading_, draws_),
         functions_(reading_, casts_),
-        numbers_(reading_) {}
+        numbers_(reading_),
+        wholes_(reading_) {}
 
   CallProgram read() {
     if (!recording_.has_calls) {
@@ -47,10 +48,7 @@ class ProgramReader {
   void find_end() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const RecordedEvent& event = recording_.events[i];
-      if (event.kind == RecordedKind::kOp && !event.distributed &&
-          event.pass == RecordedPass::kOptimizer) {
-        break;
-      }
+      if (event.kind == RecordedKind::kOp && event.pass == RecordedPass::kOptimizer) break;
       if (event.kind == RecordedKind::kBackward || event.kind == RecordedKind::kGradients) {
         end_ = i + 1;
       }
@@ -97,9 +95,16 @@ class ProgramReader {
       case kInput:
       case kConstant:
       case kAlias:
+        wholes_.note_given(event);
         return reading_.note_given(event);
+      case kCollect:
+      case kOfRanks:
+        return wholes_.note_own(event);
+      case kRedistribute:
+      case kToLocal:
+      case kFromLocal:
+        return wholes_.read_move(event);
       case kOp:
-        if (event.distributed) return;
         reading_.note_inside(event);
         casts_.note(event);
         reading_.note_accumulation(event);
@@ -184,7 +189,7 @@ class ProgramReader {
   void read_last_gradients() {
     for (std::size_t i = end_; i < recording_.events.size(); ++i) {
       const RecordedEvent& event = recording_.events[i];
-      const bool op = event.kind == RecordedKind::kOp && !event.distributed;
+      const bool op = event.kind == RecordedKind::kOp;
       if (op && event.pass == RecordedPass::kOptimizer) return;
       if (op) reading_.note_accumulation(event);
       if (event.kind == RecordedKind::kCheck && event.pass == RecordedPass::kBackward) {
@@ -206,6 +211,7 @@ class ProgramReader {
 
   void add_call(const RecordedEvent& event) {
     functions_.begin(event.call.value_or(0));
+    wholes_.check_call(event);
     numbers_.find(event);
     if (recording_.exported && event.row == nullptr) reading_.refuse_missing(event);
     Statement statement = statement_of(event);
@@ -282,6 +288,7 @@ class ProgramReader {
   Casts casts_;
   Functions functions_;
   ReadNumbers numbers_;
+  Wholes wholes_;
   std::set<std::int32_t> results_;  // of modules, where there is no backward
   std::size_t end_ = 0;
   const RecordedEvent* seed_ =

@@ -14,10 +14,15 @@ Reading::Reading(const RecordedProgram& of) : recording(of) {
   program.values = of.values;
 }
 
+std::string Reading::told_place(const RecordedEvent& event) const {
+  const std::string place = place_of(recording, event);
+  return place.empty() ? fmt::format("event {}", event.line) : place;
+}
+
 void Reading::refuse(const RecordedEvent& event, const std::string& what,
                      const std::string& fix) const {
   fail(ErrorKind::kUnsupported, Fix{fix}, "{}: {} at {} is not taken to another mesh yet",
-       recording.path, what, place_of(recording, event));
+       recording.path, what, told_place(event));
 }
 
 void Reading::refuse_missing(const RecordedEvent& event) const {

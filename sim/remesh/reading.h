@@ -30,6 +30,7 @@ class Reading {
 
   [[noreturn]] void refuse(const RecordedEvent& event, const std::string& what,
                            const std::string& fix) const;
+  std::string told_place(const RecordedEvent& event) const;
   [[noreturn]] void refuse_missing(const RecordedEvent& event) const;
 
   std::int32_t fresh() { return program.values++; }
@@ -148,8 +149,6 @@ class Functions {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> passed_;
 };
 
-/// The ops after the last backward: clipping, and one step of optimizers.
-void read_updates(Reading& reading, std::size_t begin);
 /// Numbers that the program has read from tensors, and later calls that take them.
 class ReadNumbers {
  public:
@@ -169,6 +168,32 @@ class ReadNumbers {
   std::vector<Number> numbers_;
 };
 
+/// A recording of several ranks: pieces of a value are taken as the whole, as far as all ranks run
+/// the calls of one program.
+class Wholes {
+ public:
+  explicit Wholes(Reading& reading) : reading_(reading) {}
+  void note_given(const RecordedEvent& event);
+  /// A collective, or values that differ by rank: each rank has its own result.
+  void note_own(const RecordedEvent& event);
+  /// The whole gets another number, by a statement, and maybe other placements.
+  void read_move(const RecordedEvent& move);
+  /// Notes the results of a call. Refuses one that would be another call on wholes.
+  void check_call(const RecordedEvent& call);
+
+ private:
+  void check_label(const RecordedEvent& from_local, std::int32_t value) const;
+  void add_piece(std::int32_t value, const ValueType& whole);
+  bool is_piece(std::int32_t value) const { return reading_.program.pieces.contains(value); }
+
+  Reading& reading_;
+  std::map<std::int32_t, ValueType> types_;           // of wholes; of a piece that of its whole
+  std::map<std::int32_t, const RecordedEvent*> own_;  // the event that gave each rank its own
+  std::map<std::int32_t, std::int32_t> cut_from_;     // the whole that distribute_tensor cuts
+};
+
+/// The ops after the last backward: clipping, and one step of optimizers.
+void read_updates(Reading& reading, std::size_t begin);
 /// Inputs of the program, and names of all values.
 void name_values(Reading& reading);
 

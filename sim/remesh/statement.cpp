@@ -1,6 +1,8 @@
 // An op is named as PyTorch prints it: its library, its name, its overload.
 #include "sim/remesh/statement.h"
 
+#include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -18,6 +20,15 @@ Statement statement_of(const RecordedEvent& event) {
     if (out.id.id >= 0) statement.outs.push_back(out.id.id);
   }
   return statement;
+}
+
+Statement same_whole(const RecordedEvent& move, std::int32_t value) {
+  Statement same{.event = &move, .op = "aten.alias.default", .row = all_ops().find("aten::alias")};
+  same.args = {{ValueRef{value}}};
+  same.takes = {value};
+  same.outs = {move.out[0].id.id};
+  same.no_grad = move.no_grad;
+  return same;
 }
 
 const GraphArgument* argument_of(const Statement& statement, std::string_view name) {

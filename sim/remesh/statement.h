@@ -74,6 +74,8 @@ struct CallFunction {
 
 /// A call as the recording has it.
 Statement statement_of(const RecordedEvent& event);
+/// A move: the whole `value` under its other number.
+Statement same_whole(const RecordedEvent& move, std::int32_t value);
 /// The values in arguments, in order.
 std::vector<std::int32_t> values_in(const std::vector<GraphArgument>& args);
 /// The value of the argument of this name, as the row has it; null if it has no such argument.

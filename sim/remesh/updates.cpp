@@ -11,8 +11,7 @@ namespace shardlab {
 namespace {
 
 bool is_optimizer(const RecordedEvent& event) {
-  return event.kind == RecordedKind::kOp && !event.distributed &&
-         event.pass == RecordedPass::kOptimizer;
+  return event.kind == RecordedKind::kOp && event.pass == RecordedPass::kOptimizer;
 }
 
 bool is_gradient_check(const RecordedEvent& event) {
@@ -38,7 +37,8 @@ class UpdateReader {
         reading_.given[event.out[0].id.id] = {
             .event = &event, .value = &event.out[0], .name = event.name};
       }
-      if (event.kind != kOp || event.distributed) continue;
+      if (event.kind == kRedistribute || event.kind == kToLocal) read_move(event);
+      if (event.kind != kOp) continue;
       if (steps && event.pass == RecordedPass::kForward) {
         program_.notes.push_back(fmt::format("the program ends before {} at {}, after a step",
                                              event.op, place_of(reading_.recording, event)));
@@ -73,6 +73,20 @@ class UpdateReader {
     left_out_ = fmt::format("{}, in {} at {}", why, event.op, place_of(reading_.recording, event));
   }
 
+  // A norm of gradients is made whole.
+  void read_move(const RecordedEvent& event) {
+    const auto& labels =
+        event.kind == RecordedKind::kToLocal ? event.from : event.out[0].type.placements;
+    const bool whole = std::ranges::all_of(labels, &Placement::is_replicate);
+    const std::int32_t in = event.takes[0], out = event.out[0].id.id;
+    if (event.pass == RecordedPass::kBackward || !whole || in == out) return;
+    if (!take_operand(in)) return;
+    if (of_gradients_.contains(in)) of_gradients_.insert(out);
+    known_.insert(out);
+    program_.updates.push_back(same_whole(event, in));
+    program_.updates.back().no_grad = true;
+  }
+
   void read_op(const RecordedEvent& event) {
     Statement statement = statement_of(event);
     statement.no_grad = true;
@@ -88,7 +102,7 @@ class UpdateReader {
     if (!event.error.empty()) return leave_out(event, "it failed");
     if (is_same_value(statement)) return;
     for (const std::int32_t v : statement.takes) {
-      if (!take_operand(event, v)) return leave_out(event, "it takes a value of backward");
+      if (!take_operand(v)) return leave_out(event, "it takes a value of backward");
     }
     const bool taints = std::ranges::any_of(
         statement.takes, [&](std::int32_t v) { return of_gradients_.contains(v); });
@@ -114,7 +128,7 @@ class UpdateReader {
   }
 
   // False: no operand here gives the value.
-  bool take_operand(const RecordedEvent& event, std::int32_t v) {
+  bool take_operand(std::int32_t v) {
     if (known_.contains(v)) return true;
     const auto given = reading_.given.find(v);
     if (given != reading_.given.end()) return !given->second.is_alias();
@@ -122,7 +136,7 @@ class UpdateReader {
     if (gradient == gradients_.end()) return false;
     const std::optional<std::int32_t> parameter = reading_.parameter_of(gradient->second);
     if (!parameter) return false;
-    Statement statement{.kind = StatementKind::kGradient, .event = &event, .op = "gradient"};
+    Statement statement{.kind = StatementKind::kGradient, .event = reading_.at, .op = "gradient"};
     statement.no_grad = true;
     statement.takes = {*parameter};
     statement.outs = {v};

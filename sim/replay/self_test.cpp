@@ -11,6 +11,7 @@
 #include "sim/replay/fingerprint.h"
 #include "sim/replay/seen.h"
 #include "sim/run/one_device.h"
+#include "sim/scenario/recorded_tensors.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -42,7 +43,9 @@ class SelfTester {
     }
     for (const auto& [v, found] : prints_) {
       const auto name = program_.names.find(v);
-      if (name == program_.names.end() || program_.input(v) != nullptr || found.several) continue;
+      const bool skipped =
+          program_.input(v) != nullptr || program_.pieces.contains(v) || found.several;
+      if (name == program_.names.end() || skipped) continue;
       judge(name->second, found, {}, result_.values);
     }
     double largest = 0;
@@ -121,7 +124,7 @@ class SelfTester {
 
   void note(const RecordedEvent& event) {
     using enum RecordedKind;
-    const bool op = event.kind == kOp && !event.distributed;
+    const bool op = event.kind == kOp;
     if (event.kind == kCall) {
       for (const std::int32_t v : values_in(event.args)) users_.try_emplace(v, &event);
     }
@@ -149,6 +152,19 @@ class SelfTester {
     }
   }
 
+  // The elements of a parameter before the step.
+  std::vector<double> first_of(const CallInput& input, const Tensor& now) const {
+    const EventValue& value = inputs_.at(input.value)->out[0];
+    if (value.elements.size() <= 1) {
+      return read_doubles(recorded_tensor(*now.device(), recording_, value, 0, input.meta));
+    }
+    std::vector<double> elements;
+    for (const Scalar& element : elements_of_pieces(recording_, value)) {
+      elements.push_back(element.to_double());
+    }
+    return elements;
+  }
+
   // Optimizers that divide by the size of a gradient (Adam, RMSprop, Rprop) make a step as long as
   // any other for an element that is rounding alone, and its direction is that of the rounding.
   PrintOrigin after_step(const CallInput& input, const std::string& after) const {
@@ -158,9 +174,7 @@ class SelfTester {
     if (end == ours_.end() || gradient == ours_.end() || event == inputs_.end()) return origin;
     const Tensor& now = end->second.local();
     const std::vector<double> slope = read_doubles(gradient->second.local()),
-                              last = read_doubles(now),
-                              first = read_doubles(recorded_tensor(
-                                  *now.device(), recording_, event->second->out[0], 0, input.meta));
+                              last = read_doubles(now), first = first_of(input, now);
     if (slope.size() != last.size() || first.size() != last.size()) return origin;
     double noise =
         largest_element_ *

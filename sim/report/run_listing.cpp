@@ -2,6 +2,7 @@
 #include "sim/report/run_listing.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/bytes_text.h"
@@ -78,13 +79,14 @@ void RunListing::pass(Pass wanted) {
   }
   if (!forward || !value_is_next()) return;
   begin();
-  values_before(run_.events.size(), last);
+  values_before(std::numeric_limits<std::size_t>::max(), last);
 }
 
-// Gradients have a section of their own.
-bool RunListing::value_is_next() const {
+// Gradients have a section of their own. Values of other ranks come behind them.
+bool RunListing::value_is_next() {
   const auto& values = result_.judgement.values;
-  return next_value_ < values.size() && !values[next_value_].name.ends_with(".grad");
+  while (next_value_ < values.size() && values[next_value_].name.ends_with(".grad")) ++next_value_;
+  return next_value_ < values.size();
 }
 
 void RunListing::source_header(int number, std::int64_t times) {

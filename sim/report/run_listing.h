@@ -47,7 +47,7 @@ class RunListing {
     line("\n{}", ink(pass == Pass::kForward ? "forward" : "backward", Ink::kTitle));
   }
   void pass(Pass wanted);
-  bool value_is_next() const;
+  bool value_is_next();
   void source_header(int number, std::int64_t times = 1);
   void values_before(std::size_t index, int& current);
   void show(std::size_t index);

@@ -6,13 +6,17 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
+#include "mesh/mesh_views.h"
+#include "mesh/seen_mesh.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "sim/log/marks.h"
@@ -110,6 +114,48 @@ static bool says_types(const Scenario& scenario) {
          scenario.program->source->text().find("spmd") != std::string::npos;
 }
 
+// The error with the names that the program gave its meshes and their parts, in front of dims and
+// ranks: "sparse {ep:2} over ranks 0, 2". Only such texts are left in it; nothing without one.
+static std::optional<Error> with_mesh_names(const Error& error, const ProgramRun& run,
+                                            const Recording& recording, std::int64_t rank) {
+  const std::string* told = error.find("mesh");
+  if (told == nullptr || told->find(" over ranks ") == std::string::npos) return std::nullopt;
+  std::map<std::string, std::string> known;
+  auto names = recording.mesh_names;
+  names.insert(names.begin(), {run.layout, "mesh"});
+  for (const auto& [mesh, given] : names) {
+    const std::uint32_t all = (1u << mesh->ndim()) - 1;
+    for (std::uint32_t bits = all; bits > 0; --bits) {
+      std::vector<std::string> dims;
+      for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+        if ((bits >> dim & 1u) != 0) dims.push_back(mesh->names()[dim]);
+      }
+      std::string name = given;
+      if (bits != all) name += fmt::format("[\"{}\"]", text_of_list(dims, "\", \""));
+      known.emplace(text_with_ranks(*part_of(sliced(view_of(*mesh), dims), rank)), name);
+    }
+  }
+  std::string text = *told;
+  for (const auto& [ranks, name] : known) {
+    const std::size_t at = text.find(ranks);
+    if (at != std::string::npos) text.insert(at, name + " ");
+  }
+  Error named(error.kind(), error.summary());
+  for (const auto& [key, value] : error.parts()) named.with(key, key == "mesh" ? text : value);
+  if (error.cause() != nullptr) named.caused_by(*error.cause());
+  return named;
+}
+
+static void run_with_names(Interpreter& interpreter, const ProgramRun& run,
+                           const Recording& recording, std::int64_t rank) {
+  try {
+    interpreter.run();
+  } catch (const Error& error) {
+    if (const auto named = with_mesh_names(error, run, recording, rank)) throw *named;
+    throw;
+  }
+}
+
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   Recording& recording = run.recordings[runs.index];
   rank.memory = &run.accounts[runs.index];
@@ -163,7 +209,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
       if (run.body) return run.body(runs, given);
       interpreter.trace_sizes_in(run.listener != nullptr ? run.listener->sizes(rank.rank)
                                                          : nullptr);
-      interpreter.run();
+      run_with_names(interpreter, run, recording, rank.rank);
       interpreter.trace_sizes_in(nullptr);
     });
     if (run.listener != nullptr) run.listener->finish(rank.rank);

@@ -2,17 +2,20 @@
 #include "sim/scenario/recorded_tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <mutex>
 
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "mesh/local_shape.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/elements.h"
 #include "sim/recording/recorded_program.h"
 #include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
+#include "trace/graph_meshes.h"
 
 namespace shardlab {
 
@@ -47,6 +50,44 @@ struct RecordedTensors::File {
   }
 };
 
+std::vector<Scalar> elements_of_pieces(const RecordedProgram& program, const EventValue& value) {
+  const Dims& shape = value.type.shape;
+  std::vector<std::optional<Scalar>> whole(static_cast<std::size_t>(product(shape)));
+  for (std::size_t rank = 0; rank < program.ranks; ++rank) {
+    Arena arena;
+    GraphMeshes meshes(program.meshes, static_cast<std::int64_t>(rank), arena);
+    const DTensorSpec* spec = meshes.spec_of(value.type);
+    const auto here = spec->layout()->coordinate_of(static_cast<std::int64_t>(rank));
+    if (!here) continue;
+    const LocalView view = local_view(*spec, *here);
+    const std::int64_t count = product(local_shape(*spec, *here));
+    const std::vector<Scalar> piece =
+        scalars_of(value.elements[rank], *program.raw, value.type.dtype, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t rest = i, at = 0, step = 1;
+      for (std::size_t dim = shape.size(); dim-- > 0; step *= shape[dim]) {
+        const std::int64_t size = view.dims[dim].local_size();
+        at += view.dims[dim].global_index(rest % size) * step;
+        rest /= size;
+      }
+      const Scalar& own = piece[static_cast<std::size_t>(i)];
+      const Scalar& known = whole[static_cast<std::size_t>(at)].value_or(own);
+      const bool nan = std::isnan(known.to_double()) && std::isnan(own.to_double());
+      if (known != own && !nan) {
+        fail(ErrorKind::kValue, Fix{"give all ranks one value, and record again"},
+             "ranks have other elements of the same whole");
+      }
+      whole[static_cast<std::size_t>(at)] = own;
+    }
+  }
+  std::vector<Scalar> elements;
+  for (const auto& element : whole) {
+    if (!element) fail(ErrorKind::kValue, Fix{record_again()}, "no rank has all of its elements");
+    elements.push_back(*element);
+  }
+  return elements;
+}
+
 RecordedTensors::RecordedTensors() = default;
 RecordedTensors::~RecordedTensors() = default;
 
@@ -72,6 +113,7 @@ std::vector<Scalar> elements_of(const RecordedProgram& program, const EventValue
     fail(ErrorKind::kValue, Fix{record_again()}, "value {} has no elements in the file",
          value.id.id);
   }
+  if (value.whole() && value.elements.size() > 1) return elements_of_pieces(program, value);
   return scalars_of(value.elements[0], *program.raw, value.type.dtype, product(shape));
 }
 
@@ -102,7 +144,7 @@ std::vector<Scalar> elements_of_view(const RecordedProgram& program, const Recor
 // Elements that need no change.
 std::string_view bytes_of(const RecordedProgram& program, const EventValue& value,
                           const ScenarioInput& input) {
-  const bool as_stored = !value.elements.empty() &&
+  const bool as_stored = value.elements.size() == 1 &&
                          value.elements[0].stored == RecordedElements::Stored::kBytes &&
                          std::ranges::equal(value.type.shape, input.type.sizes) &&
                          value.type.dtype == input.type.dtype && value.type.dtype != DType::kBool;

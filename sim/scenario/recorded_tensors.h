@@ -11,6 +11,11 @@
 namespace shardlab {
 
 struct RecordedProgram;
+struct EventValue;
+
+/// The elements of a DTensor's whole, row-major, of which the file has the pieces of all ranks.
+///   fails  Value: ranks that hold the same elements have others, or the file lacks some
+std::vector<Scalar> elements_of_pieces(const RecordedProgram& program, const EventValue& value);
 
 /// Files that were opened for the inputs of one scenario, each read once. Used by one thread.
 class RecordedTensors {

@@ -16,6 +16,7 @@
 #include "backends/fake/communicator.h"
 #include "base/hash.h"
 #include "mesh/mesh_views.h"
+#include "mesh/seen_mesh.h"
 #include "plan/plan.h"
 #include "sim/world/rank_life.h"
 #include "tensor/device.h"
@@ -75,7 +76,7 @@ class KnownCuts {
         placements, [](const Placement& placement) { return placement.is_shard(); });
     if (!cut) return true;
     const auto [entry, is_new] = axes_.try_emplace(&layout);
-    if (is_new) entry->second = axes_on(grid_, layout);
+    if (is_new) entry->second = axes_on(grid_, seen_from(grid_, layout));
     if (!entry->second) return false;
     const Axes& axes = *entry->second;
     std::vector<std::size_t> dims(layout.ndim());
@@ -226,7 +227,7 @@ class Exploration final : public RankQuestions {
     if (too_many_) refuse();  // again: thrown inside the program it is the program's failure
     const std::vector<fake::CutPlace> places = cuts_.update(lacks);
     if (lacks != nullptr) {
-      finer_ = refinement(layout_, *lacks);
+      finer_ = refinement(layout_, seen_from(layout_, *lacks));
       if (finer_ != nullptr && finer_ != &layout_) return;
       finer_ = nullptr;
       if (!logs_[index]->error) logs_[index]->error = fake::no_view(*lacks, layout_);

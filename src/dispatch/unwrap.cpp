@@ -13,6 +13,7 @@
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
 #include "kernels/kernel_id.h"
+#include "mesh/seen_mesh.h"
 #include "redistribute/between_meshes.h"
 #include "schema/op_row.h"
 
@@ -48,17 +49,6 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
   return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
 }
 
-// "{dp:2, tp:2} over ranks 0, 1, 2, 3".
-std::string text_of_mesh(const MeshLayout& mesh) {
-  constexpr std::int64_t kMostListed = 8;
-  std::vector<std::int64_t> ranks;
-  for (std::int64_t i = 0; i < std::min(mesh.size(), kMostListed); ++i) {
-    ranks.push_back(mesh.rank_at_index(i));
-  }
-  return fmt::format("{} over ranks {}{}", mesh.text(), text_of_list(ranks, ", "),
-                     mesh.size() > kMostListed ? ", ..." : "");
-}
-
 // The move that puts the other tensor next to the first one: cut alike where it has the shape.
 [[noreturn]] void refuse_meshes(const OpRow& row, const DTensorSpec& first, const DTensor& other,
                                 const SchemaArgument& argument) {
@@ -71,10 +61,10 @@ std::string text_of_mesh(const MeshLayout& mesh) {
   for (const Placement& placement : placements) texts.push_back(to_string(placement));
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: the inputs live on different meshes", row.name()))
-      .with("mesh", fmt::format("{}; {} is on {}", text_of_mesh(*mesh), argument.name,
-                                text_of_mesh(*from.layout())))
-      .with("fix", fmt::format("move it first: {}.redistribute(mesh, [{}]) with the mesh of the "
-                               "other input moves {} a rank",
+      .with("mesh", fmt::format("{}; {} is on {}", text_with_ranks(*mesh), argument.name,
+                                text_with_ranks(*from.layout())))
+      .with("fix", fmt::format("move it first: with x the other input, {}.redistribute("
+                               "x.device_mesh, [{}]) moves {} a rank",
                                argument.name, text_of_list(texts, ", "),
                                bytes_text(bytes_between(from, *target))));
 }

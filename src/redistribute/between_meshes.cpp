@@ -4,6 +4,7 @@
 #include "redistribute/between_meshes.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -18,31 +19,6 @@
 
 namespace shardlab {
 namespace {
-
-/// A rank with its piece, on the part of the mesh that it sees.
-struct Holder {
-  std::int64_t rank;
-  const DTensorSpec* spec;
-  LocalView view;
-};
-
-/// The holders in order of rank, with the parts of the mesh that they are in.
-std::map<std::int64_t, Holder> holders_of(const DTensorSpec& spec) {
-  const MeshLayout& layout = *spec.layout();
-  const MeshView all = view_of(layout);
-  const MeshLayout& root = *all.root;
-  std::map<std::int64_t, Holder> holders;
-  for (std::int64_t i = 0; i < root.size(); ++i) {
-    const std::int64_t rank = root.rank_at_index(i);
-    const MeshLayout* part = layout.is_cut() ? part_of(all, rank) : &layout;
-    const DTensorSpec* own =
-        part == &layout
-            ? &spec
-            : spec.arena().spec(part, spec.placements(), spec.order(), spec.meta(), spec.strided());
-    holders.emplace(rank, Holder{rank, own, local_view(*own, *part->coordinate_of(rank))});
-  }
-  return holders;
-}
 
 /// Elements that two pieces of a dim share: the first index in each, and the number.
 struct Shared {
@@ -91,34 +67,101 @@ std::int64_t elements_of(const Box& box) {
   return count;
 }
 
-bool same_view(const LocalView& a, const LocalView& b) {
-  return std::ranges::equal(a.dims, b.dims, {}, &DimMap::runs, &DimMap::runs);
-}
+/// A rank with its piece, on the part of the mesh that it sees.
+struct Holder {
+  std::int64_t rank;
+  const DTensorSpec* spec;
+  LocalView view;
+};
 
-/// Nearest by rank, the receiver itself first; of two the lower.
-bool nearer(std::int64_t receiver, std::int64_t a, std::int64_t b) {
-  return std::pair(std::abs(a - receiver), a) < std::pair(std::abs(b - receiver), b);
-}
-
-/// The holders that one rank receives from, each with a piece of its own.
-std::vector<const Holder*> sources_of(const std::map<std::int64_t, Holder>& holders,
-                                      std::int64_t receiver) {
-  const auto own = holders.find(receiver);
-  std::vector<const Holder*> sources;
-  for (const auto& [rank, holder] : holders) {
-    const bool other_part =
-        own != holders.end() && holder.spec->layout() != own->second.spec->layout();
-    if (other_part) continue;
-    const auto known = std::ranges::find_if(
-        sources, [&](const Holder* source) { return same_view(source->view, holder.view); });
-    if (known == sources.end()) {
-      sources.push_back(&holder);
-    } else if (nearer(receiver, rank, (*known)->rank)) {
-      *known = &holder;
+/// The holders of a value by rank. Ranges of a dim that pieces have are listed once, so that a
+/// receiver looks at ranges, not at ranks.
+class Holders {
+ public:
+  explicit Holders(const DTensorSpec& spec) : ranges_(spec.ndim()) {
+    const MeshLayout& layout = *spec.layout();
+    const MeshView all = view_of(layout);
+    for (std::int64_t i = 0; i < all.root->size(); ++i) {
+      const std::int64_t rank = all.root->rank_at_index(i);
+      const MeshLayout* part = layout.is_cut() ? part_of(all, rank) : &layout;
+      const DTensorSpec* own = part == &layout
+                                   ? &spec
+                                   : spec.arena().spec(part, spec.placements(), spec.order(),
+                                                       spec.meta(), spec.strided());
+      by_rank.emplace(rank, Holder{rank, own, local_view(*own, *part->coordinate_of(rank))});
+    }
+    for (const auto& [rank, holder] : by_rank) {  // ascending
+      Piece piece{nullptr, {}};
+      for (std::size_t dim = 0; dim < ranges_.size(); ++dim) {
+        Runs runs;
+        for (const IndexRun& run : holder.view.dims[dim].runs)
+          runs.emplace_back(run.offset, run.size);
+        several_ = several_ || runs.size() > 1;
+        const auto range = ranges_[dim].try_emplace(std::move(runs), ranges_[dim].size()).first;
+        piece.second.push_back(range->second);
+      }
+      ranks_[piece].push_back(rank);
+      piece.first = holder.spec->layout();
+      ranks_[piece].push_back(rank);
     }
   }
-  return sources;
-}
+
+  /// The holders that a rank receives its piece from, of equal pieces the nearest by rank: itself
+  /// first, of two the lower. A rank of the mesh receives from its own part.
+  std::vector<const Holder*> sources_of(const Holder& receiver) const {
+    const auto own = by_rank.find(receiver.rank);
+    std::vector<Piece> pieces{{own == by_rank.end() ? nullptr : own->second.spec->layout(), {}}};
+    for (std::size_t dim = 0; dim < ranges_.size(); ++dim) {
+      std::vector<Piece> longer;
+      for (const std::size_t range : ranges_that_meet(receiver.view.dims[dim], dim)) {
+        for (const Piece& piece : pieces) longer.emplace_back(piece).second.push_back(range);
+      }
+      pieces = std::move(longer);
+    }
+    std::vector<const Holder*> sources;
+    for (const Piece& piece : pieces) {
+      const auto ranks = ranks_.find(piece);
+      if (ranks == ranks_.end()) continue;
+      auto near = std::ranges::lower_bound(ranks->second, receiver.rank);
+      const bool below = near != ranks->second.begin() &&
+                         (near == ranks->second.end() ||
+                          receiver.rank - *std::prev(near) <= *near - receiver.rank);
+      sources.push_back(&by_rank.at(below ? *std::prev(near) : *near));
+    }
+    return sources;
+  }
+
+  std::map<std::int64_t, Holder> by_rank;
+
+ private:
+  using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;       // offsets and sizes
+  using Piece = std::pair<const MeshLayout*, std::vector<std::size_t>>;  // part, ranges by dim
+
+  std::vector<std::size_t> ranges_that_meet(const DimMap& wanted, std::size_t dim) const {
+    std::vector<std::size_t> numbers;
+    if (wanted.runs.empty()) return numbers;
+    const std::map<Runs, std::size_t>& ranges = ranges_[dim];
+    auto at = ranges.begin();
+    if (!several_) {  // ranges of one run each do not meet each other
+      at = ranges.upper_bound({{wanted.runs[0].offset, std::numeric_limits<std::int64_t>::max()}});
+      if (at != ranges.begin()) --at;
+    }
+    const std::int64_t end = wanted.runs.back().offset + wanted.runs.back().size;
+    for (; at != ranges.end() && (at->first.empty() || at->first[0].first < end); ++at) {
+      const auto meets = [&](const IndexRun& run) {
+        return std::ranges::any_of(at->first, [&](const auto& held) {
+          return held.first < run.offset + run.size && run.offset < held.first + held.second;
+        });
+      };
+      if (std::ranges::any_of(wanted.runs, meets)) numbers.push_back(at->second);
+    }
+    return numbers;
+  }
+
+  std::vector<std::map<Runs, std::size_t>> ranges_;   // by dim, with their numbers
+  std::map<Piece, std::vector<std::int64_t>> ranks_;  // with this piece; without a part, of all
+  bool several_ = false;                              // a piece has several runs of a dim
+};
 
 Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
   for (std::size_t dim = 0; dim < box.size(); ++dim) {
@@ -129,19 +172,21 @@ Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
 
 /// The piece of `target` that this rank holds, from the pieces of `source`.
 Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target) {
-  constexpr std::int64_t kMostRanks = 16384;  // each rank looks at all pieces of all others
+  constexpr std::int64_t kMostRanks = 16384;  // each rank looks at the pieces of all others
   const std::int64_t own = current_rank().rank;
   ProcessGroup& world = *current_rank().world;
   if (world.size() > kMostRanks) {
-    fail(ErrorKind::kUnsupported, Fix{"move by a redistribution on one of the meshes"},
+    fail(ErrorKind::kUnsupported,
+         Fix{"make it whole on its own mesh, and cut that: "
+             "x.redistribute(x.device_mesh, [Replicate()]).redistribute(mesh, [Shard(0)])"},
          "a move between meshes of more than {} ranks that is no other view of the same pieces",
          kMostRanks);
   }
-  const auto from = holders_of(source), to = holders_of(target);
-  const auto here = to.find(own);
+  const Holders from(source), to(target);
+  const auto here = to.by_rank.find(own);
   Tensor result =
       empty(*current_rank().device, target.ndim() == 0 ? Dims{} : Dims{0}, target.dtype());
-  if (here != to.end()) {
+  if (here != to.by_rank.end()) {
     const DTensorSpec& spec = *here->second.spec;
     const TensorMeta meta = local_meta(spec, *spec.layout()->coordinate_of(own));
     result = empty(*current_rank().device, meta.shape, meta.dtype);
@@ -150,9 +195,9 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
   std::vector<std::pair<Tensor, Tensor>> arriving;  // each with its place
   {
     const BatchScope batch;  // two ranks that send to each other would wait in a queue of both
-    for (const auto& [rank, receiver] : to) {
-      if (rank == own || !from.contains(own)) continue;
-      for (const Holder* holder : sources_of(from, rank)) {
+    for (const auto& [rank, receiver] : to.by_rank) {
+      if (rank == own || !from.by_rank.contains(own)) continue;
+      for (const Holder* holder : from.sources_of(receiver)) {
         if (holder->rank != own) continue;
         for (const Box& box : shared_boxes(holder->view, receiver.view)) {
           const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
@@ -161,7 +206,7 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
       }
     }
     for (const Holder* holder :
-         here == to.end() ? std::vector<const Holder*>() : sources_of(from, own)) {
+         here == to.by_rank.end() ? std::vector<const Holder*>() : from.sources_of(here->second)) {
       for (const Box& box : shared_boxes(holder->view, here->second.view)) {
         const Tensor place = box_of(result, box, &Shared::to);
         const TensorMeta meta = contiguous_meta(place.shape(), target.dtype());
@@ -189,14 +234,24 @@ std::optional<Cuts> cuts_on(const MeshLayout& fine, const DTensorSpec& spec) {
   if (!axes) return std::nullopt;
   Cuts cuts(spec.ndim());
   for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
-    std::int64_t pieces = 1;
+    std::int64_t length = spec.shape()[dim], last = 0;  // of a piece; of one that is shorter
     for (const std::size_t mesh_dim :
          cutting_order(spec.placements(), spec.order(), static_cast<std::int64_t>(dim))) {
       if (spec.placement(mesh_dim).is_strided_shard()) return std::nullopt;
-      pieces *= spec.layout()->size(mesh_dim);
-      for (const auto& [part, step] : (*axes)[mesh_dim]) cuts[dim].push_back(part);
+      for (const auto& [part, step] : (*axes)[mesh_dim]) {
+        const auto cut = [&, count = fine.size(part)](std::int64_t whole) {
+          return (whole + count - 1) / count;
+        };
+        // The first cut may be uneven, if its last piece is cut where the others are.
+        const bool first = cuts[dim].empty();
+        const std::int64_t piece = cut(length);
+        const bool even = piece * fine.size(part) == length && (last == 0 || cut(last) == piece);
+        if (!first && !even) return std::nullopt;
+        if (piece != 0) last = (first ? length : last) % piece;
+        length = piece;
+        cuts[dim].push_back(part);
+      }
     }
-    if (spec.shape()[dim] % pieces != 0) return std::nullopt;
   }
   return cuts;
 }
@@ -290,12 +345,12 @@ DTensor move_between(const DTensor& x, const DTensorSpec* target,
 }
 
 MoveCost cost_between(const DTensorSpec& source, const DTensorSpec& target) {
-  const auto from = holders_of(*reduced(source)), to = holders_of(*reduced(target));
+  const Holders from(*reduced(source)), to(*reduced(target));
   const auto item = static_cast<double>(item_bytes(source.dtype()));
   MoveCost cost;
-  for (const auto& [rank, receiver] : to) {
+  for (const auto& [rank, receiver] : to.by_rank) {
     double bytes = 0;
-    for (const Holder* holder : sources_of(from, rank)) {
+    for (const Holder* holder : from.sources_of(receiver)) {
       if (holder->rank == rank) continue;
       for (const Box& box : shared_boxes(holder->view, receiver.view)) {
         bytes += static_cast<double>(elements_of(box)) * item;

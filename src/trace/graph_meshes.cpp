@@ -38,9 +38,18 @@ std::int32_t GraphMeshes::number_of(const MeshLayout* layout) {
   const auto number = static_cast<std::int32_t>(found - layouts_.begin());
   if (found != layouts_.end()) return number;
   check_invariant(written_ != nullptr, "a replay meets the meshes of its graph only");
-  written_->push_back(described(layout));
+  GraphMesh mesh = described(layout);
+  // Ranks would be those of one rank's part: a mesh of all that it was cut from goes before it.
+  if (mesh.base < 0 && layout->is_cut()) {
+    const MeshLayout* fine = refinement(*layout, *layout);
+    if (fine != nullptr && std::ranges::find(layouts_, fine) == layouts_.end()) {
+      number_of(fine);
+      mesh = described(layout);
+    }
+  }
+  written_->push_back(std::move(mesh));
   layouts_.push_back(layout);
-  return number;
+  return static_cast<std::int32_t>(layouts_.size()) - 1;
 }
 
 GraphMesh GraphMeshes::described(const MeshLayout* layout) const {

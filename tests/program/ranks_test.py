@@ -305,10 +305,52 @@ class Ranks(program.Program):
             r"rank 0 waits in c10d.allreduce_.default for ranks that do not come to it at "
             r"\S*parallel.py:\d+")
 
-    def test_it_is_not_taken_to_another_mesh(self):
-        code, output, errors = self.shardlab("run", str(path_of("mlp_tp_4")), "--mesh", "tp=2")
-        self.assertEqual((code, output), (2, ""))
-        self.assertIn("a recording of 4 ranks", errors)
+    def test_a_program_of_wholes_runs_on_other_meshes(self):
+        """The values that PyTorch recorded are those of one rank, which those of the mesh are
+        compared with. Gradients and parameters after the step are counted in the recording."""
+        cases = [("mesh_2d_4", ["dp=3,tp=2"], 4), ("mesh_2d_6", ["tp=5,dp=1", "x=2,dp=2,tp=2"], 4),
+                 ("mlp_tp_2", ["tp=3", "dp=2,tp=2"], 4), ("gathered_2", ["dp=3"], 1)]
+        for name, meshes, gradients in cases:
+            for mesh in [None, *meshes]:
+                with self.subTest(name=name, mesh=mesh):
+                    own = ["--mesh", mesh] if mesh else []
+                    code, output, errors = self.shardlab("run", str(path_of(name)), *own)
+                    self.assertEqual(code, 0, output + errors)
+                    self.assertRegex(output, f", {gradients} gradients are PyTorch's, 0 differ|"
+                                             f" and {gradients} gradients are PyTorch's, 0 differ")
+
+    def test_a_wrong_piece_of_a_whole_is_found_on_another_mesh(self):
+        def other(events):
+            values = next(e for e in events if e["k"] == "op" and "gelu" in e["op"])
+            values["out"][0]["fp"][0] += 1
+        code, output, errors = self.shardlab("run", self.changed("mesh_2d_4", other),
+                                             "--mesh", "dp=1,tp=3")
+        self.assertEqual(code, 1, output)
+        self.assertRegex(output + errors, r"FAIL.*aten.gelu.default")
+
+    def test_placements_are_those_of_the_recording_by_the_names_of_dims(self):
+        text = self.fine("run", str(path_of("mesh_2d_4")), "--mesh", "tp=3,dp=2", "--toml")
+        self.assertIn('w1_weight = { type = "f32[32@tp, 16]"', text)
+        self.assertIn('"f32[6@dp, 16]"', text)
+        anew = self.fine("run", str(path_of("mesh_2d_4")), "--mesh", "x=4", "--plan", "replicate",
+                         "--toml")
+        self.assertIn('w1_weight = { type = "f32[32, 16]"', anew)
+
+    def test_what_ranks_do_of_their_own_is_not_taken_to_another_mesh(self):
+        def refused(name, *arguments):
+            code, output, errors = self.shardlab("run", str(path_of(name)), *arguments)
+            self.assertEqual((code, output), (2, ""), errors)
+            return errors
+        self.assertIn("mesh dims that --mesh lacks: dp\n",
+                      refused("mesh_2d_4", "--mesh", "tp=4").replace(", tp", ""))
+        self.assertIn("--plan", refused("mesh_2d_4", "--mesh", "x=4"))
+        # Heads are counted by rank; a batch is each rank's own; FSDP makes wholes by collectives.
+        for name, op in (("llama_tp_4", r"aten\.view\.default of pieces"),
+                         ("ddp_2", "of what each rank has of its own"),
+                         ("by_hand_2", "of what each rank has of its own"),
+                         ("fsdp_2", "of what each rank has of its own")):
+            with self.subTest(name=name):
+                self.assertRegex(refused(name), op + r".* at \S*\.py:\d+|" + op)
 
     def test_what_a_damaged_line_says_is_refused(self):
         def of(events, kind, key=None):

@@ -120,6 +120,36 @@ e = none.sum(0)
         self.plant(written=wrong)
         self.assertNotEqual(places_apart(self.graph("written.toml", "c.graph")), places_apart(own))
 
+    def test_parts_of_views_are_parts_again_on_every_rank(self):
+        """A slice that was unflattened, a view of a permuted mesh, a mesh of some ranks."""
+        text = """
+[mesh]
+pp = 2
+w = 4
+[inputs]
+x = "f32[7, 6]"
+[program]
+code = '''
+inner = mesh["w"]._unflatten("w", (2, 2), ("dp", "tp"))
+a = distribute_tensor(x, inner, [S(0), S(1)]) * 2
+b = distribute_tensor(x, inner["tp"], [S(0)]) + 1
+ranks = [[3, 1], [0, 2], [7, 5], [4, 6]]
+turned = DeviceMesh("cpu", ranks, mesh_dim_names=("a", "b"), preserve_rank_order=True)
+c = distribute_tensor(x, turned["a"], [S(1)]).exp()
+some = init_device_mesh("cpu", (4,), mesh_dim_names=("ep",))
+d = distribute_tensor(x, some, [S(0)]).sum()
+e = c.redistribute(turned, [R, S(0)]) * 3
+'''
+"""
+        self.plant(own=text)
+        written = self.fine("trace", "own.toml", "--toml")
+        self.plant(written=written)
+        self.fine("run", "written.toml")
+        own, again = self.graph("own.toml", "a.graph"), self.graph("written.toml", "b.graph")
+        digests = [json.loads(lines[0])["digests"] for lines in (own, again)]
+        self.assertEqual(len(digests[0]), 8)
+        self.assertEqual(digests[1], digests[0], written)
+
     def test_functions_are_classes_again(self):
         text = """
 [mesh]

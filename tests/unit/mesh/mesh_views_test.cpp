@@ -7,6 +7,7 @@
 #include <set>
 
 #include "mesh/local_shape.h"
+#include "mesh/seen_mesh.h"
 #include "tests/support/refusal.h"
 
 namespace shardlab {
@@ -195,6 +196,45 @@ TEST_CASE("R-45 meshes over the same ranks have a refinement, and axes on it") {
   CHECK(refinement(*root, *part) == root);
   CHECK((*axes_on(*root, *part))[1] == MeshAxis{{2, 1}});
   CHECK(refinement(*root, *arena.layout({{4, 3}, {"a", "b"}, {}})) == nullptr);
+}
+
+TEST_CASE("M-7 a mesh of some ranks is a part of the whole where its ranks are evenly apart") {
+  Arena arena;
+  for (const auto& order : {std::vector<std::int64_t>{}, {3, 1, 0, 2, 7, 5, 4, 6, 11, 9, 8, 10}}) {
+    const MeshLayout* whole = arena.layout({{3, 4}, {"a", "b"}, order});
+    int parts = 0;
+    for (std::int64_t first = 0; first < 12; ++first) {
+      for (std::int64_t step = 1; step < 12; ++step) {
+        for (std::int64_t size = 2; first + (size - 1) * step < 12; ++size) {
+          std::vector<std::int64_t> ranks;
+          for (std::int64_t i = 0; i < size; ++i) {
+            ranks.push_back(whole->rank_at_index(first + i * step));
+          }
+          const MeshLayout* own = arena.layout({{size}, {"x"}, ranks});
+          const MeshLayout& part = seen_from(*whole, *own);
+          if (size == 12 || &part == own) continue;
+          ++parts;
+          CHECK(part.root() == whole->root());
+          CHECK(ranks_of(part) == ranks);
+        }
+      }
+    }
+    // Steps of 1: 6 pairs, 4 threes, 3 fours, 2 sixes; of 2: 6 + 4 + 2; of 3: 6 + 3; of 4: 4; of
+    // 6: 6.
+    CHECK(parts == 46);
+    const MeshLayout* crooked = arena.layout({{2, 2}, {"x", "y"}, {0, 1, 3, 2}});
+    CHECK(&seen_from(*whole, *crooked) == crooked);
+    const MeshLayout* across = arena.layout({{4}, {"x"}, {1, 2, 3, 4}});
+    if (order.empty()) CHECK(&seen_from(*whole, *across) == across);
+  }
+  const MeshLayout* whole = arena.layout({{3, 4}, {"a", "b"}, {}});
+  const MeshLayout* right = arena.layout({{3, 2}, {"x", "y"}, {2, 3, 6, 7, 10, 11}});
+  const MeshLayout& part = seen_from(*whole, *right);
+  CHECK(part.is_cut());
+  const auto axes = axes_on(*arena.layout({{3, 2, 2}, {"a", "b", "c"}, {}}), part);
+  REQUIRE(axes);
+  CHECK((*axes)[0] == MeshAxis{{0, 1}});
+  CHECK((*axes)[1] == MeshAxis{{2, 1}});
 }
 
 }  // namespace
