@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "api/collectives.h"
 #include "base/fix.h"
@@ -62,6 +63,21 @@ class ScenarioWriter final : public GraphWriter {
            "'''\n" + expectations() + policies();
   }
   using GraphWriter::statements;
+  /// Values that are made from node `begin` on are those of some ranks, "v3_r1"; a distributed one
+  /// is made by all, each in its text: "d2".
+  void name_apart(std::size_t begin, std::int64_t rank) {
+    std::set<std::int32_t> known;
+    int distributed = 0;
+    for (std::size_t i = 0; i < graph().nodes.size(); ++i) {
+      for (const GraphResult& result : graph().nodes[i].results) {
+        const bool is_new = result.value.id >= 0 && known.insert(result.value.id).second;
+        if (!is_new || i < begin) continue;
+        const bool apart = result.type.mesh < 0;
+        rename(result.value.id, apart ? fmt::format("{}_r{}", name(result.value), rank)
+                                      : fmt::format("{}{}", prefix("d"), ++distributed));
+      }
+    }
+  }
 
  private:
   // Parts of the file.
@@ -547,10 +563,20 @@ class ScenarioWriter final : public GraphWriter {
     return group.mesh == 0 ? dim : fmt::format("{}.get_group({})", mesh(group.mesh), dim);
   }
 
-  // One dim over ranks that are no part of another mesh: the result of dist.new_group().
-  bool is_new_group(std::int32_t number) const {
+  // One dim over ranks that are no part of another mesh, without tensors: the result of
+  // dist.new_group().
+  bool is_new_group(std::int32_t number) {
     const GraphMesh& mesh = mesh_of(number);
-    return number != 0 && mesh.base < 0 && mesh.shape.size() == 1 && mesh.names.empty();
+    if (number == 0 || mesh.base >= 0 || mesh.shape.size() != 1) return false;
+    const auto [known, is_new] = has_tensors_.try_emplace(number, false);
+    if (!is_new) return !known->second;
+    known->second = std::ranges::any_of(graph().nodes, [&](const GraphNode& node) {
+      return (node.target && node.target->mesh == number) ||
+             std::ranges::any_of(node.results, [&](const GraphResult& result) {
+               return result.type.mesh == number;
+             });
+    });
+    return !known->second;
   }
 
   // Parts of a mesh are constructed where they are first used.
@@ -706,6 +732,7 @@ class ScenarioWriter final : public GraphWriter {
     return lines;
   }
 
+  std::map<std::int32_t, bool> has_tensors_;                     // meshes of one dim
   const GraphNames* names_ = nullptr;                            ///< null: the writer's own
   std::optional<std::int32_t> dealt_;                            ///< written with its factory
   std::optional<std::pair<std::int32_t, std::string>> checked_;  ///< a piece, and its former value
@@ -763,11 +790,30 @@ std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegi
   const ProgramGraph all = of_all_ranks(graphs, common);
   ScenarioWriter writer(all, registry);
   std::string code = writer.statements();
-  for (const ProgramGraph& graph : graphs) {
-    const std::string rest = ScenarioWriter(graph, registry).statements(common, graph.nodes.size());
-    if (rest.empty()) continue;
-    code += fmt::format("if rank in [{}]:\n", text_of_list(graph.ranks, ", ")) +
-            indented_code(rest, "    ");
+  // Ranks that differ in sizes alone have one text. Others have values of their own.
+  std::vector<std::pair<std::string, std::size_t>> blocks;  // with the first graph
+  std::vector<std::vector<std::int64_t>> ranks;
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    const std::vector<ProgramGraph> own = {graphs[i]};
+    const std::string rest =
+        ScenarioWriter(own, registry).statements(common, graphs[i].nodes.size());
+    const auto known = std::ranges::find(blocks, rest, [](const auto& one) { return one.first; });
+    const auto at = static_cast<std::size_t>(known - blocks.begin());
+    if (known == blocks.end()) {
+      blocks.emplace_back(rest, i);
+      ranks.emplace_back();
+    }
+    ranks[at].insert(ranks[at].end(), graphs[i].ranks.begin(), graphs[i].ranks.end());
+  }
+  if (blocks.size() == 1) return writer.text_with(code + blocks[0].first);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].first.empty()) continue;
+    const std::vector<ProgramGraph> own = {graphs[blocks[i].second]};
+    ScenarioWriter part(own, registry);
+    part.name_apart(common, ranks[i].front());
+    std::ranges::sort(ranks[i]);
+    code += fmt::format("if rank in [{}]:\n", text_of_list(ranks[i], ", ")) +
+            indented_code(part.statements(common, own[0].nodes.size()), "    ");
   }
   return writer.text_with(code);
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/fix.h"
 #include "comm/device_mesh.h"
@@ -170,6 +171,17 @@ Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
   return piece;
 }
 
+/// The ranks that send or receive.
+std::set<std::int64_t> partners_of(const Holders& from, const Holders& to) {
+  std::set<std::int64_t> partners;
+  for (const auto& [rank, receiver] : to.by_rank) {
+    for (const Holder* holder : from.sources_of(receiver)) {
+      if (holder->rank != rank) partners.insert({rank, holder->rank});
+    }
+  }
+  return partners;
+}
+
 /// The piece of `target` that this rank holds, from the pieces of `source`.
 Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target) {
   constexpr std::int64_t kMostRanks = 16384;  // each rank looks at the pieces of all others
@@ -191,6 +203,12 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
     const TensorMeta meta = local_meta(spec, *spec.layout()->coordinate_of(own));
     result = empty(*current_rank().device, meta.shape, meta.dtype);
   }
+  // Each has partners of its own; all others do the same. Most worlds do not ask.
+  std::optional<std::set<std::int64_t>> partners;
+  world.compare_answers([&](std::int64_t rank) -> std::uint64_t {
+    if (!partners) partners = partners_of(from, to);
+    return partners->contains(rank) ? static_cast<std::uint64_t>(rank) + 1 : 0;
+  });
   std::vector<Tensor> sent;
   std::vector<std::pair<Tensor, Tensor>> arriving;  // each with its place
   {

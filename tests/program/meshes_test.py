@@ -117,6 +117,87 @@ class Meshes(program.Program):
         self.assertIn("_unflatten: {dp:2, tp:3} has 6 ranks, and w has 8", errors)
         self.assertRegex(errors, r"at +rank 0, step 0, t\.toml:11:")
 
+    def test_refusals_name_meshes_and_their_parts(self):
+        text = scenario("dp = 2\ntp = 2", 'dense = mesh\nsparse = init_device_mesh("cpu", (4,), '
+                        'mesh_dim_names=("ep",))\nb = distribute_tensor(x, sparse, [S(0)])')
+        code, _, errors = self.shardlab("run", text=text.replace("y = h @ d", "y = h @ d\na + b"))
+        self.assertEqual(code, 1)
+        self.assertIn("mesh        mesh {dp:2, tp:2} over ranks 0, 1, 2, 3; other is on sparse {ep:4} "
+                      "over ranks 0, 1, 2, 3\n", errors)
+        text = text.replace("distribute_tensor(x, sparse", 'distribute_tensor(x, mesh["tp"]')
+        code, _, errors = self.shardlab("run", text=text.replace("y = h @ d", "y = h @ d\na + b"))
+        self.assertIn('other is on mesh["tp"] {tp:2} over ranks 0, 1\n', errors)
+
+    def test_full_reports_have_the_values_of_other_ranks(self):
+        output = self.fine("run", "--full", text='''
+[mesh]
+pp = 2
+tp = 2
+[inputs]
+w = { type = "f32[4]", requires_grad = true }
+[program]
+code = """
+if mesh.get_local_rank("pp") == 1:
+    late = distribute_tensor(torch.ones(4, 6), mesh["tp"], [S(0)])
+    q = late * 2
+else:
+    q = distribute_tensor(torch.ones(4, 6), mesh["tp"], [S(1)])
+(w * 2).sum().backward()
+"""
+''')
+        for name in ("late ", "q on pp=0", "q on pp=1", "w.grad"):
+            self.assertRegex(output, rf"       = {name} .*verified")
+
+    def test_meshes_of_some_ranks_on_shapes_alone(self):
+        """Collectives and bytes are those of ranks that compute."""
+        text = '''
+[mesh]
+dp = 2
+tp = 4
+[inputs]
+x = "f32[7@dp, 6]"
+[program]
+code = """
+half = init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+odd = DeviceMesh("cpu", [1, 3, 5, 7], mesh_dim_names=("c",))
+y = distribute_tensor(torch.ones(7, 6), half, [S(0), S(1)])
+z = y.redistribute(half, [R, R]) * 2
+u = distribute_tensor(torch.ones(9), odd, [S(0)])
+v = u.redistribute([R])
+w = (x * 2).redistribute(tp=S(0), dp=R)
+"""
+'''
+        computed = [json.loads(self.fine("run", "--json", "--rank", str(rank), text=text))
+                    for rank in range(8)]
+        first = json.loads(self.fine("run", "--json", "--backend", "fake", text=text))
+        self.assertEqual(first["collectives"]["by_group"], computed[0]["collectives"]["by_group"])
+        table = self.fine("run", "--backend", "fake", text=text)
+        rows = re.findall(r"^ +(\d+) ranks? .* (\d+) B sent$", table, re.M)
+        sent = [int(most) for ranks, most in rows for _ in range(int(ranks))]
+        self.assertEqual(sorted(sent), sorted(
+            round(sum(group["sent_bytes"] for group in facts["collectives"]["by_group"]))
+            for facts in computed))
+
+    def test_moves_by_messages_have_no_deadlock_on_shapes_alone(self):
+        for rows, made in ((3, 'mesh["dp"]'), (7, 'init_device_mesh("cpu", (4,), '
+                                                  'mesh_dim_names=("e",))')):
+            text = f'''
+[mesh]
+dp = 4
+tp = 2
+[inputs]
+x = "f32[{rows}, 2]"
+[program]
+code = """
+flat = mesh._flatten("flat")
+a = distribute_tensor(x, {made}, [S(0)])
+b = a.redistribute(flat, [S(0)]) * 2
+c = b.redistribute([R])
+"""
+'''
+            for backend in ("threads", "fake"):
+                self.fine("run", "--backend", backend, text=text)
+
     def test_blame_moves_an_operand_to_the_mesh_of_the_other(self):
         text = '''
 [mesh]

@@ -99,8 +99,9 @@ void check_move(OnMesh& all, const DTensorSpec* from, const DTensorSpec* to) {
     const auto index = static_cast<std::size_t>(rank.rank);
     got[index] = read_doubles(moved);
     for (const CollectiveRecord& record : seen.collectives) {
-      // A ring over equal pieces sends as much as it receives.
-      if (record.kind == CollectiveKind::kAllGather) received[index] += record.sent_bytes;
+      // A rank receives the result of a gather but for its own piece.
+      const auto own = static_cast<double>(product(record.input_shape) * item_bytes(DType::kF64));
+      if (record.kind == CollectiveKind::kAllGather) received[index] += record.bytes - own;
       if (record.kind == CollectiveKind::kRecv) received[index] += record.bytes;
     }
   });
@@ -152,6 +153,12 @@ TEST_CASE("R-45 a value moves between any two views of all ranks") {
     const DTensorSpec* from = drawn({size[0], size[1]});
     check_move(all, from, drawn({size[0], size[1]}));
   }
+  // The last of 4 pieces of 14 rows is cut into 1 and 1, the others into 2 and 2.
+  const MeshLayout *nested = arena.layout({{4, 2}, {}, {}}), *flat = arena.layout({{8}, {}, {}});
+  const auto meta = contiguous_meta(Dims{14, 2}, DType::kF64);
+  const auto rows = Placement::shard(0);
+  check_move(all, arena.spec(nested, {rows, rows}, meta), arena.spec(flat, {rows}, meta));
+  check_move(all, arena.spec(flat, {rows}, meta), arena.spec(nested, {rows, rows}, meta));
 }
 
 TEST_CASE("R-45 another view of the same pieces moves nothing") {
@@ -165,7 +172,11 @@ TEST_CASE("R-45 another view of the same pieces moves nothing") {
   const DTensorSpec* one =
       flat->arena().spec(flat, {Placement::shard(0)}, contiguous_meta(Dims{16, 2}, DType::kF64));
   CHECK(bytes_between(*both, *one) == 0);
-  // Uneven: 13 in 8 pieces is not 13 in 2 and then in 4.
+  // Uneven: 15 in 8 pieces of 2 are 15 in 2 pieces of 8 and then in 4; 13 are not.
+  const auto near = contiguous_meta(Dims{15, 2}, DType::kF64);
+  const DTensorSpec* near_both =
+      all.layout()->arena().spec(all.layout(), {Placement::shard(0), Placement::shard(0)}, near);
+  const DTensorSpec* near_one = flat->arena().spec(flat, {Placement::shard(0)}, near);
   const DTensorSpec* uneven =
       all.layout()->arena().spec(all.layout(), {Placement::shard(0), Placement::shard(0)}, meta);
   CHECK(bytes_between(*uneven, *flat->arena().spec(flat, {Placement::shard(0)}, meta)) == 16);
@@ -174,6 +185,10 @@ TEST_CASE("R-45 another view of the same pieces moves nothing") {
     const Tensor piece = test::tensor({2, 2}, {1, 2, 3, 4}, DType::kF64);
     test::Seen seen;
     CHECK(redistribute_local(piece, both, one).storage() == piece.storage());
+    const auto rows = std::min<std::int64_t>(2, 15 - 2 * rank.rank);
+    const Tensor short_one =
+        test::tensor({rows, 2}, Elements(2 * static_cast<std::size_t>(rows)), DType::kF64);
+    CHECK(redistribute_local(short_one, near_both, near_one).storage() == short_one.storage());
     CHECK(seen.collectives.empty());
   });
 }
