@@ -791,29 +791,27 @@ std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegi
   ScenarioWriter writer(all, registry);
   std::string code = writer.statements();
   // Ranks that differ in sizes alone have one text. Others have values of their own.
-  std::vector<std::pair<std::string, std::size_t>> blocks;  // with the first graph
+  std::vector<std::pair<std::string, const ProgramGraph*>> blocks;  // with the first graph
   std::vector<std::vector<std::int64_t>> ranks;
-  for (std::size_t i = 0; i < graphs.size(); ++i) {
-    const std::vector<ProgramGraph> own = {graphs[i]};
-    const std::string rest =
-        ScenarioWriter(own, registry).statements(common, graphs[i].nodes.size());
+  for (const ProgramGraph& graph : graphs) {
+    const std::string rest = ScenarioWriter(graph, registry).statements(common, graph.nodes.size());
     const auto known = std::ranges::find(blocks, rest, [](const auto& one) { return one.first; });
     const auto at = static_cast<std::size_t>(known - blocks.begin());
     if (known == blocks.end()) {
-      blocks.emplace_back(rest, i);
+      blocks.emplace_back(rest, &graph);
       ranks.emplace_back();
     }
-    ranks[at].insert(ranks[at].end(), graphs[i].ranks.begin(), graphs[i].ranks.end());
+    ranks[at].insert(ranks[at].end(), graph.ranks.begin(), graph.ranks.end());
   }
   if (blocks.size() == 1) return writer.text_with(code + blocks[0].first);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].first.empty()) continue;
-    const std::vector<ProgramGraph> own = {graphs[blocks[i].second]};
-    ScenarioWriter part(own, registry);
+    const ProgramGraph& graph = *blocks[i].second;
+    ScenarioWriter part(graph, registry);
     part.name_apart(common, ranks[i].front());
     std::ranges::sort(ranks[i]);
     code += fmt::format("if rank in [{}]:\n", text_of_list(ranks[i], ", ")) +
-            indented_code(part.statements(common, own[0].nodes.size()), "    ");
+            indented_code(part.statements(common, graph.nodes.size()), "    ");
   }
   return writer.text_with(code);
 }

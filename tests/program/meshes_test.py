@@ -122,8 +122,8 @@ class Meshes(program.Program):
                         'mesh_dim_names=("ep",))\nb = distribute_tensor(x, sparse, [S(0)])')
         code, _, errors = self.shardlab("run", text=text.replace("y = h @ d", "y = h @ d\na + b"))
         self.assertEqual(code, 1)
-        self.assertIn("mesh        mesh {dp:2, tp:2} over ranks 0, 1, 2, 3; other is on sparse {ep:4} "
-                      "over ranks 0, 1, 2, 3\n", errors)
+        self.assertIn("mesh        mesh {dp:2, tp:2} over ranks 0, 1, 2, 3; "
+                      "other is on sparse {ep:4} over ranks 0, 1, 2, 3\n", errors)
         text = text.replace("distribute_tensor(x, sparse", 'distribute_tensor(x, mesh["tp"]')
         code, _, errors = self.shardlab("run", text=text.replace("y = h @ d", "y = h @ d\na + b"))
         self.assertIn('other is on mesh["tp"] {tp:2} over ranks 0, 1\n', errors)

@@ -144,11 +144,10 @@ e = c.redistribute(turned, [R, S(0)]) * 3
         self.plant(own=text)
         written = self.fine("trace", "own.toml", "--toml")
         self.plant(written=written)
-        self.fine("run", "written.toml")
-        own, again = self.graph("own.toml", "a.graph"), self.graph("written.toml", "b.graph")
-        digests = [json.loads(lines[0])["digests"] for lines in (own, again)]
-        self.assertGreater(len(digests[0]), 1)
-        self.assertEqual(digests[1], digests[0], written)
+        self.assertIn("ok     written.toml  8 ranks, 10 values verified",
+                      self.fine("run", "written.toml"))
+        again = self.fine("trace", "written.toml", "--toml")
+        self.assertEqual(again, written)
 
     def test_functions_are_classes_again(self):
         text = """
