@@ -201,6 +201,7 @@ void add_editing(Commands& commands, Parsed& parsed) {
   using Types = TypesArguments;
   commands["types"] = {with_run(parsed.types.run)
                            .of<Types>(parsed.types, {{"FILE", &Types::file},
+                                                     {"ONE", &Types::one},
                                                      {"--annotate", &Types::annotate},
                                                      {"-o,--out", &Types::out}}),
                        in_process(parsed.types, "types", types_command)};

@@ -120,7 +120,8 @@ int advise_command(const AdviseArguments& arguments);
 /// `types`.
 struct TypesArguments {
   RunArguments run;       ///< how to run
-  std::string file;       ///< a scenario
+  std::string file;       ///< a scenario, or a recording of ranks
+  std::string one;        ///< of a recording: the same script on one process
   bool annotate = false;  ///< print the program with the types that it has
   std::string out;        ///< the file for that; empty: stdout
 };

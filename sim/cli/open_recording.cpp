@@ -127,9 +127,15 @@ ExportOptions export_options(const RunArguments& arguments) {
 
 std::optional<OpenedRecording> open_recording(const std::string& path, const RunArguments& given,
                                               int& code) {
-  const auto program_file =
-      std::make_shared<const RecordedProgram>(read_recording(path, export_options(given)));
+  return open_recording(
+      std::make_shared<const RecordedProgram>(read_recording(path, export_options(given))), given,
+      code);
+}
+
+std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> program_file,
+                                              const RunArguments& given, int& code) {
   const RecordedProgram& recording = *program_file;
+  const std::string& path = recording.path;
   const auto kept = RecordedTensors::keep(path, program_file);
   const RunArguments arguments = without_sizes(given, recording.sizes);
   if (!arguments.backward.empty() && !recording.exported) {
@@ -180,17 +186,21 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
   return opened;
 }
 
+const char* step_option(const RunArguments& arguments) {
+  return !arguments.mesh.empty()         ? "--mesh"
+         : !arguments.plan.empty()       ? "--plan"
+         : !arguments.placings.empty()   ? "--place"
+         : !arguments.place_file.empty() ? "--place-file"
+         : !arguments.dtype.empty()      ? "--dtype"
+         : !arguments.backward.empty()   ? "--backward"
+         : !arguments.weights.empty()    ? "--weights"
+         : arguments.without_optimizer   ? "--no-optimizer"
+         : arguments.toml                ? "--toml"
+                                         : nullptr;
+}
+
 void refuse_recording_options(const std::string& path, const RunArguments& arguments) {
-  const char* option = !arguments.mesh.empty()         ? "--mesh"
-                       : !arguments.plan.empty()       ? "--plan"
-                       : !arguments.placings.empty()   ? "--place"
-                       : !arguments.place_file.empty() ? "--place-file"
-                       : !arguments.dtype.empty()      ? "--dtype"
-                       : !arguments.backward.empty()   ? "--backward"
-                       : !arguments.weights.empty()    ? "--weights"
-                       : arguments.without_optimizer   ? "--no-optimizer"
-                       : arguments.toml                ? "--toml"
-                                                       : nullptr;
+  const char* option = step_option(arguments);
   if (option == nullptr || !std::filesystem::exists(path)) return;
   fail(Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
        "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);

@@ -2,6 +2,7 @@
 // and `trace`.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,12 +25,17 @@ struct OpenedRecording {
 /// self-test fails, and `code` is the exit code.
 std::optional<OpenedRecording> open_recording(const std::string& path,
                                               const RunArguments& arguments, int& code);
+std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> recording,
+                                              const RunArguments& arguments, int& code);
 
 /// Prints them on stderr, a line each.
 void print_notes(const std::vector<std::string>& notes);
 
 /// The command line's choices for a recording.
 ExportOptions export_options(const RunArguments& arguments);
+
+/// The first of the options that a recorded step alone has; null: none is given.
+const char* step_option(const RunArguments& arguments);
 
 /// Refuses options of recordings where a file is a scenario.
 void refuse_recording_options(const std::string& path, const RunArguments& arguments);

@@ -150,7 +150,20 @@ class Runs {
 
   void add_recording(const std::string& path, const RunArguments& arguments, RunsTable& table,
                      const std::string& plan = "") {
-    auto opened = open_recording(path, arguments, code_);
+    if (!arguments.types.empty() && arguments.types != "off") {
+      fail(Fix{"let the package check it: with spmd_types.checker.typecheck(\"strict\"): in the"
+               " script; values are judged without --types"},
+           "--types {}: {} is a recording, whose calls were made", arguments.types, path);
+    }
+    auto recording =
+        std::make_shared<const RecordedProgram>(read_recording(path, export_options(arguments)));
+    if (recording->ranks > 1 && step_option(arguments) == nullptr) {
+      TraceArguments as_recorded{.run = arguments};
+      as_recorded.run.files = {path};
+      code_ = std::max(code_, replay_command(as_recorded));
+      return;
+    }
+    auto opened = open_recording(std::move(recording), arguments, code_);
     if (opened) add_points(path, opened->file, opened->alone, plan, table);
   }
 

@@ -10,12 +10,15 @@
 #include "schema/op_registry.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
+#include "sim/cli/ops_tables.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/doctor/doctor.h"
 #include "sim/edit/type_inference.h"
 #include "sim/files/json_value.h"
-#include "sim/proof/op_samples.h"
-#include "sim/proof/sample_call.h"
+#include "sim/recording/recording.h"
+#include "sim/recording/recording_file.h"
+#include "sim/replay/recorded_types.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
@@ -146,14 +149,38 @@ Json json_of(const InferredTypes& inferred, const std::string& file) {
 
 }  // namespace
 
+namespace {
+
+InferredTypes types_of(const TypesArguments& arguments, const std::string& path) {
+  if (!is_recording_file(path)) {
+    if (!arguments.one.empty()) {
+      fail(Fix{"leave it out: one device runs beside a scenario's ranks"},
+           "{}: a scenario takes no second file", arguments.one);
+    }
+    const Scenario scenario = first_point(path, arguments.run);
+    return infer_types(scenario, all_ops(), options_of(arguments.run, scenario));
+  }
+  if (arguments.annotate || !arguments.out.empty()) {
+    fail(Fix{"write spmd.assert_type(x, {...}) at the lines that `shardlab types` lists"},
+         "--annotate: {} is a recording, and has no text of the program", path);
+  }
+  const RecordedProgram ranks = read_recording(path, export_options(arguments.run));
+  print_notes(ranks.notes);
+  if (arguments.one.empty()) return types_of_recording(ranks, nullptr);
+  const RecordedProgram one = read_recording(arguments.one, export_options(arguments.run));
+  if (one.ranks == 1 && !one.shapes_only) return types_of_recording(ranks, &one);
+  fail(Fix{"record the script on one process: shardlab record --ranks 1 --processes train.py"},
+       "{}: no recording of one process with values", arguments.one);
+}
+
+}  // namespace
+
 int types_command(const TypesArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
-  const Scenario scenario = first_point(path, arguments.run);
   if (!arguments.out.empty() && arguments.out == path) {
     fail(Fix{"name another file"}, "--out {} is the file that is read", path);
   }
-  const InferredTypes inferred =
-      infer_types(scenario, all_ops(), options_of(arguments.run, scenario));
+  const InferredTypes inferred = types_of(arguments, path);
   if (!inferred.failure.empty()) {
     print({.err = fmt::format("{}: {}\n", path, inferred.failure)});
   }

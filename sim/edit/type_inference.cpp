@@ -1,10 +1,12 @@
-// Another seed says what is equal by chance. R and I are told apart by the gradient that came: its
-// terms are of R, the same on all ranks of I.
+// Another seed says what is equal by chance; it is left out where values have too many bits for
+// that. R and I are told apart by the gradient that came: its terms are of R, the same on all ranks
+// of I.
 #include "sim/edit/type_inference.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -114,8 +116,21 @@ std::pair<std::string, std::map<std::int64_t, std::size_t>> with_lines(
 /// Labels that the judge found for one name after one statement, pass by pass.
 struct Findings {
   std::string held;
+  std::size_t ndim = 0;
   std::vector<std::optional<Label>> values, gradients;
 };
+
+// Whether another value of this kind could be the same: floats that are no whole numbers, and many
+// numbers, are not. Backward begins with 1.
+bool is_by_chance(const ValueReport& report) {
+  constexpr double kBits = 64;
+  return std::ranges::any_of(report.kept, [&](const KeptValue& kept) {
+    const bool begins = report.claim->gradient && kept.count == 1 && kept.largest == 1;
+    const bool whole = !report.in_floats || kept.largest == std::floor(kept.largest);
+    const double bits = static_cast<double>(kept.count) * std::log2(1 + kept.largest);
+    return whole && !begins && bits < kBits;
+  });
+}
 
 class Inference {
  public:
@@ -123,11 +138,13 @@ class Inference {
       : scenario_(scenario),
         registry_(registry),
         options_(options),
-        statements_(Statements(*scenario.program).all()) {}
+        statements_(Statements(*scenario.program).all()) {
+    options_.keep_elements = 1;
+  }
 
   InferredTypes run() {
     look(scenario_.seed);
-    if (inferred_.failure.empty()) look(scenario_.seed + 1);
+    if (inferred_.failure.empty() && by_chance_) look(scenario_.seed + 1);
     for (std::size_t i = 0; i < statements_.size(); ++i) {
       for (const std::string& name : statements_[i].names) add(i, name);
     }
@@ -158,6 +175,8 @@ class Inference {
       if (statement == made.end()) continue;
       Findings& found = found_[{statement->second, report.claim->subject}];
       if (found.held.empty()) found.held = report.type.substr(0, report.type.find("  "));
+      if (!report.kept.empty()) found.ndim = report.kept[0].first.meta.shape.size();
+      by_chance_ |= is_by_chance(report);
       (report.claim->gradient ? found.gradients : found.values).push_back(report.label);
     }
   }
@@ -237,19 +256,40 @@ class Inference {
     const auto place = places_.find({statement, name});
     if (place == places_.end()) return {};
     const InferredType& value = inferred_.values[place->second];
+    const std::string spec = spec_of(found_.at({statement, name}));
     std::string types;
-    std::map<std::string, std::vector<std::string>> cuts;
     for (std::size_t dim = 0; dim < value.types.size(); ++dim) {
-      if (value.types[dim] == "?") return {};
-      if (value.types[dim].empty()) continue;
-      if (value.types[dim][0] == 'S')
-        cuts[value.types[dim]].push_back(inferred_.mesh->names()[dim]);
+      const std::string& type = value.types[dim];
+      if (type == "?") return {};
+      if (type.empty() || (!spec.empty() && type.starts_with('S'))) continue;
       types += fmt::format("{}\"{}\": spmd.{}", types.empty() ? "" : ", ",
-                           inferred_.mesh->names()[dim], value.types[dim]);
+                           inferred_.mesh->names()[dim], type);
     }
-    const bool twice =
-        std::ranges::any_of(cuts, [](const auto& cut) { return cut.second.size() > 1; });
-    return twice || types.empty() ? "" : fmt::format("spmd.assert_type({}, {{{}}})", name, types);
+    if (types.empty() && spec.empty()) return {};
+    return fmt::format("spmd.assert_type({}, {{{}}}{})", name, types, spec);
+  }
+
+  // ", spmd.PartitionSpec((\"dp\", \"cp\"), None)" where several mesh dims cut one tensor dim, the
+  // outermost first; empty elsewhere.
+  std::string spec_of(const Findings& findings) const {
+    std::vector<std::map<std::int32_t, std::string>> cuts(findings.ndim);
+    const Label label = findings.values.empty() ? Label() : findings.values[0].value_or(Label());
+    for (std::size_t dim = 0; dim < label.placements.size(); ++dim) {
+      const auto tensor_dim = static_cast<std::size_t>(label.placements[dim].dim);
+      if (!label.placements[dim].is_shard() || inferred_.mesh->size(dim) == 1) continue;
+      if (tensor_dim < cuts.size()) {
+        cuts[tensor_dim].emplace(label.order[dim], '"' + inferred_.mesh->names()[dim] + '"');
+      }
+    }
+    if (std::ranges::none_of(cuts, [](const auto& cut) { return cut.size() > 1; })) return {};
+    std::vector<std::string> entries;
+    for (const auto& cut : cuts) {
+      std::vector<std::string> names;
+      for (const auto& [place, name] : cut) names.push_back(name);
+      const std::string all = text_of_list(names, ", ");
+      entries.push_back(names.empty() ? "None" : names.size() == 1 ? all : '(' + all + ')');
+    }
+    return fmt::format(", spmd.PartitionSpec({})", text_of_list(entries, ", "));
   }
 
   void annotate() {
@@ -273,8 +313,9 @@ class Inference {
 
   const Scenario& scenario_;
   const OpRegistry& registry_;
-  const ScenarioOptions& options_;
+  ScenarioOptions options_;
   const std::vector<NamedAt> statements_;
+  bool by_chance_ = false;  // of a value that was seen
   std::map<std::pair<std::size_t, std::string>, Findings> found_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> places_;
   InferredTypes inferred_;

@@ -173,7 +173,10 @@ class RecordingReader {
   // Compiled regions, transforms of torch.func: the calls in the file are not the program.
   void refuse_unseen(const Json&) {
     if (unseen_.empty()) return;
-    fail(ErrorKind::kUnsupported, Fix{"take it out of the step that is recorded"},
+    const bool moves = unseen_.starts_with("spmd_types.spmd_redistribute");
+    fail(ErrorKind::kUnsupported,
+         Fix{moves ? "write x.redistribute(placements=[...]) in its place"
+                   : "take it out of the step that is recorded"},
          "{}: the recorder could not see {}, so the file is not the program", program_.path,
          unseen_);
   }

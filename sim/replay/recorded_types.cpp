@@ -10,47 +10,56 @@
 #include <optional>
 #include <set>
 
+#include "base/fix.h"
+#include "mesh/spec.h"
+#include "mesh/type_string.h"
 #include "sim/replay/explain.h"
-#include "sim/replay/points.h"
+#include "sim/replay/fingerprint.h"
+#include "sim/verify/labels/label.h"
 
 namespace shardlab {
 
 namespace {
 
 /// The parts of one tensor, by rank.
-using Held = std::map<std::size_t, PointPart>;
+using Held = std::map<std::size_t, GlobalValue>;
+using TypesAlong = std::vector<RecordedType>;
 
-std::int64_t size_of(const RecordedType& type) {
+std::int64_t size_of(const TypesAlong& types) {
   std::int64_t size = 1;
-  for (const auto& [along, stride] : type.of) size *= along;
+  for (const RecordedType& type : types) {
+    for (const auto& [along, stride] : type.of) size *= along;
+  }
   return size;
 }
 
-// A rank's place along the dim, and the rank at place 0.
-std::pair<std::int64_t, std::size_t> place_along(const RecordedType& type, std::size_t rank) {
+// A rank's place along the dims, row by row, and the rank at place 0.
+std::pair<std::int64_t, std::size_t> place_along(const TypesAlong& types, std::size_t rank) {
   const auto own = static_cast<std::int64_t>(rank);
   std::int64_t place = 0, first = own;
-  for (const auto& [size, stride] : type.of) {
-    const std::int64_t here = own / stride % size;
-    place = place * size + here;
-    first -= here * stride;
+  for (const RecordedType& type : types) {
+    for (const auto& [size, stride] : type.of) {
+      const std::int64_t here = own / stride % size;
+      place = place * size + here;
+      first -= here * stride;
+    }
   }
   return {place, static_cast<std::size_t>(first)};
 }
 
-bool is_same(const PointPart& a, const PointPart& b) {
-  return a.shape == b.shape && a.dtype == b.dtype &&
-         std::ranges::equal(a.elements, b.elements, [](double x, double y) {
+bool is_same(const GlobalValue& a, const GlobalValue& b) {
+  return a.meta.shape == b.meta.shape && a.meta.dtype == b.meta.dtype && a.integers == b.integers &&
+         std::ranges::equal(a.reals, b.reals, [](double x, double y) {
            return x == y || (std::isnan(x) && std::isnan(y));
          });
 }
 
-/// Ranks along the dim by their first, in the order of their places.
-std::map<std::size_t, std::vector<std::size_t>> groups_along_type(const RecordedType& type,
-                                                                  const Held& held) {
+/// Ranks along the dims by their first, in the order of their places.
+std::map<std::size_t, std::vector<std::size_t>> ranks_along(const TypesAlong& types,
+                                                            const Held& held) {
   std::map<std::size_t, std::map<std::int64_t, std::size_t>> placed;
   for (const auto& [rank, part] : held) {
-    const auto [place, first] = place_along(type, rank);
+    const auto [place, first] = place_along(types, rank);
     placed[first][place] = rank;
   }
   std::map<std::size_t, std::vector<std::size_t>> groups;
@@ -63,7 +72,7 @@ std::map<std::size_t, std::vector<std::size_t>> groups_along_type(const Recorded
 // The first two ranks along the dim whose values are unlike.
 std::optional<std::pair<std::size_t, std::size_t>> apart(const RecordedType& type,
                                                          const Held& held) {
-  for (const auto& [first, ranks] : groups_along_type(type, held)) {
+  for (const auto& [first, ranks] : ranks_along({type}, held)) {
     for (const std::size_t rank : ranks) {
       if (!is_same(held.at(rank), held.at(ranks[0]))) return std::pair(ranks[0], rank);
     }
@@ -71,63 +80,49 @@ std::optional<std::pair<std::size_t, std::size_t>> apart(const RecordedType& typ
   return std::nullopt;
 }
 
-// Pieces in a row along a dim; nothing where their other dims differ.
-bool append(PointPart& all, const PointPart& next, std::size_t dim) {
-  Dims other = next.shape;
-  if (dim >= all.shape.size() || other.size() != all.shape.size()) return false;
-  other[dim] = all.shape[dim];
-  if (other != all.shape) return false;
-  std::int64_t outer = 1;
-  for (std::size_t i = 0; i < dim; ++i) outer *= all.shape[i];
-  std::vector<double> elements;
-  for (std::int64_t row = 0; row < outer; ++row) {
-    for (const auto* part : {&std::as_const(all), &next}) {
-      const auto length = std::ssize(part->elements) / std::max<std::int64_t>(outer, 1);
-      const auto begin = part->elements.begin() + row * length;
-      elements.insert(elements.end(), begin, begin + length);
-    }
+// The dims as those of a mesh of their own.
+const MeshLayout* mesh_of_types(const TypesAlong& types) {
+  MeshLayout::Init init;
+  for (const RecordedType& type : types) {
+    init.shape.push_back(size_of({type}));
+    init.names.push_back(type.dim);
   }
-  all.elements = std::move(elements);
-  all.shape[dim] += next.shape[dim];
-  return true;
+  return process_arena().layout(std::move(init));
 }
 
-bool join(PointPart& all, const PointPart& next, const SpmdType& type) {
-  if (type.is_r() || type.is_i()) return true;
-  if (type.is_s()) return append(all, next, static_cast<std::size_t>(type.placement->dim));
-  if (!type.is_p() || all.shape != next.shape) return false;
-  for (std::size_t i = 0; i < all.elements.size(); ++i) all.elements[i] += next.elements[i];
-  return true;
+std::vector<GlobalValue> parts_held(const Held& held, const std::vector<std::size_t>& ranks) {
+  std::vector<GlobalValue> parts;
+  for (const std::size_t rank : ranks) parts.push_back(held.at(rank));
+  return parts;
 }
 
 /// The whole that `held` makes, for each set of ranks that the dims leave apart, by its first rank.
 /// Nothing for V, and for parts that do not fit together.
-std::optional<Held> together(Held held, std::vector<RecordedType> types) {
-  std::ranges::stable_sort(types, std::ranges::greater{}, &RecordedType::order);
+std::optional<Held> together(const Held& held, const TypesAlong& types) {
+  Label label;
   for (const RecordedType& type : types) {
-    Held joined;
-    for (const auto& [first, ranks] : groups_along_type(type, held)) {
-      if (std::ssize(ranks) != size_of(type)) return std::nullopt;
-      PointPart& all = joined[first] = held.at(ranks[0]);
-      for (std::size_t i = 1; i < ranks.size(); ++i) {
-        if (!join(all, held.at(ranks[i]), type.type)) return std::nullopt;
-      }
-    }
-    held = std::move(joined);
+    if (!type.type.placement) return std::nullopt;
+    label.placements.push_back(*type.type.placement);
+    label.order.push_back(type.type.is_s() ? static_cast<std::int32_t>(type.order) : -1);
   }
-  return held;
+  Held wholes;
+  for (const auto& [first, ranks] : ranks_along(types, held)) {
+    if (std::ssize(ranks) != size_of(types)) return std::nullopt;
+    GlobalValue whole = put_together(parts_held(held, ranks), label, *mesh_of_types(types));
+    const auto elements = std::ssize(whole.reals) + std::ssize(whole.integers);
+    if (elements != product(whole.meta.shape)) return std::nullopt;
+    wholes[first] = std::move(whole);
+  }
+  return wholes;
 }
 
-bool is_near(const PointPart& a, const PointPart& b) {
-  if (a.elements.size() != b.elements.size() || a.shape != b.shape) return false;
-  const double allowed = rounding_of(coarser(a.dtype, b.dtype)) *
-                         std::max(largest_of(a.elements), largest_of(b.elements));
-  for (std::size_t i = 0; i < a.elements.size(); ++i) {
-    const double off = std::fabs(a.elements[i] - b.elements[i]);
-    if (!(off <= allowed) && !(std::isnan(a.elements[i]) && std::isnan(b.elements[i])))
-      return false;
-  }
-  return true;
+bool is_near(const GlobalValue& a, const GlobalValue& b) {
+  if (a.meta.shape != b.meta.shape || a.integers != b.integers) return false;
+  const double allowed = rounding_of(coarser(a.meta.dtype, b.meta.dtype)) *
+                         std::max(largest_of(a.reals), largest_of(b.reals));
+  return std::ranges::equal(a.reals, b.reals, [&](double x, double y) {
+    return std::fabs(x - y) <= allowed || (std::isnan(x) && std::isnan(y));
+  });
 }
 
 /// A claim or a move as all ranks made it, with what they held: the tensor, or operand and result.
@@ -135,16 +130,27 @@ struct Said {
   std::size_t event = 0;
   std::map<std::size_t, std::int32_t> numbers;  // of the tensor, by rank
   std::vector<Held> held;
+  Held gradient;    // of the tensor, or the result, as it came
+  std::string key;  // the same in every recording of the program
   bool move() const { return held.size() == 2; }
 };
 
 /// All that a program says, by line and how often the line was met before, and its later values.
 class SaidTypes {
  public:
-  explicit SaidTypes(const RecordedProgram& program) : program_(program) {
+  enum class Calls : std::uint8_t { kLeft, kKept };
+  explicit SaidTypes(const RecordedProgram& program, Calls calls = Calls::kLeft)
+      : program_(program) {
     play_events(program, {}, [&](std::size_t index, const EventValues& values) {
       const RecordedEvent& event = program.events[index];
-      if (event.kind == RecordedKind::kTyped) meet(event, index, values);
+      if (event.kind == RecordedKind::kTyped) {
+        event.name == "gradient" ? reach(event, values) : say(event, index, values);
+      }
+      if (calls == Calls::kKept && event.kind == RecordedKind::kCall && !event.by_library) {
+        std::vector<std::int32_t> results;
+        for (const EventValue& one : event.out) results.push_back(one.id.id);
+        if (!results.empty()) meet(calls_, std::string(bare_op(event.op)), index, results, values);
+      }
       if (event.kind == RecordedKind::kCheck) check(event, values);
       if (event.kind != RecordedKind::kCollect) return;
       for (const auto* given : {&event.out, &event.written}) {
@@ -153,7 +159,10 @@ class SaidTypes {
     });
   }
 
+  const RecordedProgram& program() const { return program_; }
   const std::map<std::string, Said>& all() const { return said_; }
+  /// Results of calls, if they are kept.
+  const std::map<std::string, Said>& calls() const { return calls_; }
   const Said* at(const std::string& key) const {
     const auto found = said_.find(key);
     return found == said_.end() ? nullptr : &found->second;
@@ -161,6 +170,7 @@ class SaidTypes {
 
   /// The gradient that backward left of a claimed tensor; null: none, or made by a collective.
   const Held* gradient_of(const Said& said) const {
+    if (!said.gradient.empty()) return &said.gradient;
     const auto named = names_.find(said.numbers.begin()->second);
     for (const std::string& name :
          named == names_.end() ? std::set<std::string>() : named->second) {
@@ -185,24 +195,47 @@ class SaidTypes {
 
   static void add(Held& held, const EventValues& values, std::int32_t number,
                   const std::vector<std::size_t>& ranks) {
-    std::vector<PointPart> parts = parts_of_value(values, number, ranks);
-    for (std::size_t i = 0; i < parts.size(); ++i) held[ranks[i]] = std::move(parts[i]);
+    for (const std::size_t rank : ranks) {
+      const DTensor& value = values.on(number, rank);
+      if (value.defined() && !value.distributed()) held[rank] = whole_value(value.local());
+    }
   }
 
-  void meet(const RecordedEvent& event, std::size_t index, const EventValues& values) {
-    if (event.takes.empty()) return;
+  Said& meet(std::map<std::string, Said>& all, const std::string& name, std::size_t index,
+             const std::vector<std::int32_t>& numbers, const EventValues& values) {
+    const RecordedEvent& event = program_.events[index];
     const std::vector<std::size_t> ranks = ranks_of(event, values);
-    const std::string line = fmt::format("{} {}", event.name, place_of(program_, event));
+    const std::string line = fmt::format("{} {}", name, place_of(program_, event));
     const std::size_t count = counts_[{ranks[0], line}]++;
-    Said& said = said_[fmt::format("{} {}", line, count)];
-    if (said.held.empty()) said.event = index;
-    said.held.resize(event.takes.size());
-    for (const std::size_t rank : ranks) said.numbers[rank] = event.takes[0];
-    for (std::size_t i = 0; i < event.takes.size(); ++i) {
-      add(said.held[i], values, event.takes[i], ranks);
+    std::string key = fmt::format("{} {}", line, count);
+    Said& said = all[key];
+    if (said.held.empty()) {
+      said.event = index;
+      said.key = std::move(key);
     }
+    said.held.resize(numbers.size());
+    for (const std::size_t rank : ranks) said.numbers[rank] = numbers[0];
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] >= 0) add(said.held[i], values, numbers[i], ranks);
+    }
+    return said;
+  }
+
+  void say(const RecordedEvent& event, std::size_t index, const EventValues& values) {
+    if (event.takes.empty()) return;
+    Said& said = meet(said_, event.name, index, event.takes, values);
+    for (const std::size_t rank : ranks_of(event, values)) in_order_[rank].push_back(&said);
     // Names by number are of one process each, where ranks have events of their own.
     if (event.rank < 0) names_[event.takes[0]].insert(fmt::format("v{}", event.takes[0]));
+  }
+
+  // A gradient names the claim or move by its place among the rank's.
+  void reach(const RecordedEvent& event, const EventValues& values) {
+    const std::vector<std::size_t> ranks = ranks_of(event, values);
+    const std::vector<Said*>& own = in_order_[ranks[0]];
+    if (event.of && *event.of < own.size()) {
+      add(own[*event.of]->gradient, values, event.takes[0], ranks);
+    }
   }
 
   void check(const RecordedEvent& event, const EventValues& values) {
@@ -219,12 +252,69 @@ class SaidTypes {
   }
 
   const RecordedProgram& program_;
-  std::map<std::string, Said> said_;
+  std::map<std::string, Said> said_, calls_;
+  std::map<std::size_t, std::vector<Said*>> in_order_;                 // of each rank
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts_;  // by first rank and line
   std::map<std::int32_t, std::set<std::string>> names_;                // of claimed tensors
   std::map<std::string, Held> gradients_;                              // by name
   std::map<std::int32_t, Held> ends_;
   std::set<std::int32_t> collected_;  // results of collectives
+};
+
+// The label of the parts against the value of one process, where they are all of it.
+std::optional<Label> label_against(const Held& held, const Held& one, const TypesAlong& types) {
+  if (held.empty() || one.empty()) return std::nullopt;
+  const auto groups = ranks_along(types, held);
+  const std::vector<std::size_t>& ranks = groups.begin()->second;
+  if (groups.size() > 1 || std::ssize(ranks) != size_of(types)) return std::nullopt;
+  const GlobalValue& whole = one.begin()->second;
+  return label_of(parts_held(held, ranks), whole, *mesh_of_types(types),
+                  rounding_of(whole.meta.dtype));
+}
+
+/// The labels that values have against those of one process, and where a label begins.
+class LabelsOfCalls {
+ public:
+  LabelsOfCalls(const RecordedProgram& program, const RecordedProgram& one)
+      : program_(program),
+        ours_(program, SaidTypes::Calls::kKept),
+        theirs_(one, SaidTypes::Calls::kKept) {
+    for (const auto& [key, said] : ours_.calls()) made_[said.numbers.begin()->second] = &said;
+  }
+
+  // "; it is tp=P(sum) since llama.py:41: cause.missing-sum"; empty where no label fits.
+  std::string text_of(const Said& claim, const TypesAlong& types) const {
+    const Said* one = theirs_.at(claim.key);
+    if (one == nullptr) return "";
+    const auto label = label_against(claim.held[0], one->held[0], types);
+    if (!label) return "";
+    const Said* begin = &claim;
+    while (const Said* before = made_before(*begin, *label, types)) begin = before;
+    const bool since = begin != &claim;
+    return fmt::format("; it is {}{}: {}", arguments_of(*label, *mesh_of_types(types)),
+                       since ? " since " + place_of(program_, program_.events[begin->event]) : "",
+                       label->has_terms() ? "cause.missing-sum" : "cause.other-label");
+  }
+
+ private:
+  // The call that made the value, or an operand of the same label.
+  const Said* made_before(const Said& said, const Label& label, const TypesAlong& types) const {
+    const RecordedEvent& event = program_.events[said.event];
+    const Said* found = nullptr;
+    for_each_operand(event, said.numbers.begin()->first, [&](std::int32_t number) {
+      const auto made = made_.find(number);
+      if (found != nullptr || made == made_.end() || made->second->event >= said.event) return;
+      const auto other = theirs_.calls().find(made->second->key);
+      if (other == theirs_.calls().end()) return;
+      const Held& held = made->second->held[0];
+      if (label_against(held, other->second.held[0], types) == label) found = made->second;
+    });
+    return found;
+  }
+
+  const RecordedProgram& program_;
+  const SaidTypes ours_, theirs_;
+  std::map<std::int32_t, const Said*> made_;  // by the number of the first result
 };
 
 class TypesJudge {
@@ -236,12 +326,22 @@ class TypesJudge {
     for (const auto& [key, said] : ours_.all()) {
       said.move() ? judge_move(said) : judge_claim(key, said);
     }
+    if (one_ != nullptr && !claims_.empty()) name_causes();
     std::ranges::stable_sort(found_, {}, &ReplayDifference::line);
     return std::move(found_);
   }
 
  private:
+  // Adds what claims that were found wrong are in truth.
+  void name_causes() {
+    const LabelsOfCalls labels(program_, one_->program());
+    for (const auto& [difference, said] : claims_) {
+      found_[difference].got += labels.text_of(*said, program_.events[said->event].types);
+    }
+  }
+
   void contradict(const Said& said, std::string expected, std::string got) {
+    if (!said.move()) claims_.emplace_back(found_.size(), &said);
     const RecordedEvent& event = program_.events[said.event];
     found_.push_back({event.line, place_of(program_, event), "spmd_types." + event.name,
                       said.move() ? "move" : "claim", std::move(expected), std::move(got)});
@@ -271,7 +371,7 @@ class TypesJudge {
     const Said* one = one_ == nullptr ? nullptr : one_->at(key);
     if (one == nullptr || one->held[0].empty()) return;
     const auto whole = together(said.held[0], types);
-    if (!whole) return;
+    if (!whole || whole->size() > 1) return;  // ranks along a dim of which nothing is said
     for (const auto& [rank, part] : *whole) {
       if (is_near(part, one->held[0].begin()->second)) continue;
       std::string text;
@@ -293,7 +393,7 @@ class TypesJudge {
                              ranks->first, ranks->second));
       return false;
     }
-    const bool any = largest_of(gradient->begin()->second.elements) > 0;
+    const bool any = largest_of(gradient->begin()->second.reals) > 0;
     if (!type.type.is_r() || ranks || !any) return true;
     contradict(said, along(type) + ": gradients that are terms",
                "every rank has the same one: ranks use it for the same work, which is I");
@@ -303,6 +403,7 @@ class TypesJudge {
   void judge_move(const Said& said) {
     const std::vector<RecordedType>& types = program_.events[said.event].types;
     if (types.size() != 2 || !are_replicas(said, said.held[0], types[0], " before")) return;
+    if (!judge_gradient(said, types[1])) return;
     const auto before = together(said.held[0], {types[0]});
     const auto after = together(said.held[1], {types[1]});
     if (!before || !after) return;
@@ -319,20 +420,108 @@ class TypesJudge {
   const SaidTypes& ours_;
   const SaidTypes* one_;
   std::vector<ReplayDifference> found_;
+  std::vector<std::pair<std::size_t, const Said*>> claims_;  // of them, by index
 };
+
+// The dims that are named, outermost first; of those that overlap the one that is met first.
+TypesAlong dims_said_in(const RecordedProgram& program) {
+  TypesAlong dims;
+  for (const RecordedEvent& event : program.events) {
+    for (const RecordedType& type : event.types) {
+      TypesAlong more = dims;
+      more.push_back(type);
+      bool apart = true;
+      for (std::size_t rank = 0; rank < program.ranks; ++rank) {
+        const std::size_t first = place_along(more, rank).second;
+        apart &= first <= rank && place_along(more, first).first == 0;
+      }
+      if (apart) dims = std::move(more);
+    }
+  }
+  std::ranges::stable_sort(dims, std::ranges::greater{},
+                           [](const RecordedType& type) { return type.of.front().second; });
+  return dims;
+}
+
+// R and I are told apart by the gradient; nothing for what differs and has no label.
+std::string type_found(const RecordedType& dim, const Held& held, const Held* gradient,
+                       const std::optional<Placement>& label) {
+  const bool replicas = label ? label->is_replicate() : !apart(dim, held);
+  if (!replicas) {
+    const bool typed = label && (label->is_plain_shard() || *label == Placement::partial());
+    return typed ? to_string(SpmdType{*label}) : "";
+  }
+  if (gradient == nullptr || largest_of(gradient->begin()->second.reals) == 0) return "R or I";
+  return apart(dim, *gradient) ? "R" : "I";
+}
+
+bool says_types(const RecordedProgram& program) {
+  return std::ranges::any_of(program.events, [](const RecordedEvent& event) {
+    return event.kind == RecordedKind::kTyped && !event.types.empty();
+  });
+}
 
 }  // namespace
 
 TypesJudgement judge_types(const RecordedProgram& program, const RecordedProgram* one) {
-  const bool says = std::ranges::any_of(program.events, [](const RecordedEvent& event) {
-    return event.kind == RecordedKind::kTyped;
-  });
-  if (!says || program.shapes_only || program.ranks == 1) return {};
+  if (!says_types(program) || program.shapes_only || program.ranks == 1) return {};
   const SaidTypes ours(program);
   std::optional<SaidTypes> theirs;
   if (one != nullptr) theirs.emplace(*one);
   TypesJudge judge(program, ours, theirs ? &*theirs : nullptr);
   return {std::ssize(ours.all()), judge.judge()};
+}
+
+InferredTypes types_of_recording(const RecordedProgram& program, const RecordedProgram* one) {
+  if (!says_types(program) || program.shapes_only || program.ranks == 1) {
+    fail(Fix{"record a script with spmd_types, with values: shardlab record --ranks 4 --processes"},
+         "{}: a recording of {} ranks that says nothing of types of values", program.path,
+         program.ranks);
+  }
+  const SaidTypes ours(program, SaidTypes::Calls::kKept);
+  std::optional<SaidTypes> theirs;
+  if (one != nullptr) theirs.emplace(*one, SaidTypes::Calls::kKept);
+  const TypesAlong dims = dims_said_in(program);
+  std::map<std::size_t, InferredType> found;  // by event
+  const auto add = [&](const Said& said, const Said* other) {
+    const RecordedEvent& event = program.events[said.event];
+    const Held& held = said.held.back();
+    if (held.empty() || event.place < 0) return;
+    const RecordedPlace& place = program.places.at(static_cast<std::size_t>(event.place));
+    const std::string_view call = event.op.empty() ? event.name : bare_op(event.op);
+    const auto label =
+        other == nullptr ? std::nullopt : label_against(held, other->held.back(), dims);
+    InferredType value{fmt::format("{} {}", place.file, call),
+                       place.line,
+                       type_string(held.begin()->second.meta),
+                       {},
+                       {}};
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+      value.types.push_back(
+          type_found(dims[dim], held, ours.gradient_of(said),
+                     label ? std::optional(label->placements[dim]) : std::nullopt));
+      if (!value.types.back().empty()) continue;
+      value.types.back() = other == nullptr ? "?" : "V";
+      value.why = other != nullptr ? "ranks hold no piece, term or replica of one process's"
+                  : one != nullptr ? "one process does not come here"
+                                   : "compare with one process: shardlab types RANKS ONE";
+    }
+    found.emplace(said.event, std::move(value));
+  };
+  for (const auto& [key, said] : ours.all()) add(said, theirs ? theirs->at(key) : nullptr);
+  for (const auto& [key, said] : ours.calls()) {
+    const bool known = theirs && theirs->calls().contains(key);
+    add(said, known ? &theirs->calls().at(key) : nullptr);
+  }
+  InferredTypes types{.mesh = mesh_of_types(dims), .values = {}, .failure = program.error};
+  for (auto& [event, value] : found) {
+    const auto same = [&](const InferredType& before) {
+      return before.line == value.line && before.name == value.name && before.held == value.held &&
+             before.types == value.types;
+    };
+    if (std::ranges::none_of(types.values, same)) types.values.push_back(std::move(value));
+  }
+  return types;
 }
 
 }  // namespace shardlab

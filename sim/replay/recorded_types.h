@@ -7,6 +7,7 @@
 
 #include "sim/recording/recorded_program.h"
 #include "sim/replay/replay_report.h"
+#include "sim/types/inferred_type.h"
 
 namespace shardlab {
 
@@ -19,5 +20,10 @@ struct TypesJudgement {
 /// the same script on one process, also terms and pieces that are not that value: the claim of the
 /// same line that was met as often before. Plays the program once more, and `one`.
 TypesJudgement judge_types(const RecordedProgram& program, const RecordedProgram* one = nullptr);
+
+/// The types of what a program of several ranks says something of, and of results of its calls,
+/// along the mesh dims that it names. Without `one` pieces, terms and V are not told apart.
+///   fails  Value: nothing is said of types; there are no values
+InferredTypes types_of_recording(const RecordedProgram& program, const RecordedProgram* one);
 
 }  // namespace shardlab

@@ -168,6 +168,7 @@ constexpr MoveRow kMoves[] = {
     {"redistribute", "RIVPS", "RIVPS"},
     {"shard", "RI", "S"},
     {"invariant_to_replicate", "I", "R"},
+    {"unshard", "S", "RI"},
 };
 
 bool is_among(const SpmdType& type, std::string_view letters) {

@@ -127,23 +127,31 @@ void TypedProgram::has(const DTensor& x, const TensorType& type) {
 void TypedProgram::claim(const DTensor& x, const TensorType& type) {
   if (!checks()) return has(x, type);
   const TensorType* known = type_of(x);
+  TensorType both = type;
   for (std::size_t dim = 0; known != nullptr && dim < layout_->ndim(); ++dim) {
     const SpmdType &is = known->types[dim], &said = type.types[dim];
-    const bool same = mode_ == TypeMode::kStrict && is.is_s() && said.is_s()
-                          ? is == said
-                          : without_dim(is) == without_dim(said);
-    if (same || layout_->size(dim) == 1) continue;
+    if (is.is_s() && said == SpmdType::varying()) {  // less is said than is known
+      both.types[dim] = is;
+      both.order[dim] = known->order[dim];
+    }
+    const bool same = is.is_s() && said.is_s() ? is == said : without_dim(is) == without_dim(said);
+    const bool taken = same || (is.varies() && said.is_p());  // V becomes P without a word
+    if (taken || layout_->size(dim) == 1) continue;
     refuse("assert_type", layout_->names()[dim], "tensor " + to_string(is),
            {std::nullopt, fmt::format("the tensor is {}, not {}", to_string(is), to_string(said)),
             "a move changes the type; mutate_type says that the calls before it are not what they "
             "seem"});
   }
-  has(x, type);
+  has(x, both);
 }
 
 SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const {
   const TensorType* known = type_of(x);
-  const SpmdType own = known == nullptr ? move.src : known->types[mesh_dim];
+  SpmdType own = known == nullptr ? move.src : known->types[mesh_dim];
+  // R and I are one where no gradient comes.
+  const auto is_replica = [](const SpmdType& type) { return type.is_r() || type.is_i(); };
+  const bool either = !requires_grad(x) || !grad_enabled();
+  if (either && is_replica(own) && is_replica(move.src)) own = move.src;
   const TypeAnswer answer = type_of_move(move, own, mode_);
   if (!answer.type) {
     refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
@@ -162,6 +170,7 @@ std::vector<TypeAnswer> TypedProgram::answers_of(const OpEvent& event, const Typ
     unsaid |= all.back() == SpmdType::varying();
     if (one.type == nullptr) continue;
     operands.push_back({all.back(), requires_grad(one.tensor) && grad_enabled()});
+    if (all.back().is_i() && !operands.back().gets_gradient) all.back() = SpmdType::replicated();
   }
   TypeAnswer answer = type_of_op(call.name, operands, number);
   if (!answer.type || mode_ == TypeMode::kLocal || layout_->size(mesh_dim) == 1) return {answer};
@@ -218,7 +227,9 @@ Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) 
     const TensorType* type = type_of(target.tensor());
     const bool kept = target.tensor().defined() && requires_grad(target.tensor());
     for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
-      const auto refusal = refused_write(type->types[dim], kept, *call.answers[dim][0].type);
+      const SpmdType& own = type->types[dim];
+      const SpmdType target = mode_ == TypeMode::kLocal ? without_dim(own) : own;
+      const auto refusal = refused_write(target, kept, *call.answers[dim][0].type);
       if (refusal) refuse(call.name, layout_->names()[dim], call.operands(dim), *refusal);
     }
   }

@@ -56,6 +56,38 @@ class TypedRecordings(Program):
             files = (str(FOLDER / f"{name}_{ranks}.json.gz") for ranks in (1, 4))
             self.assertIn("ok: ", self.fine("blame", *files), name)
 
+    def test_run_judges_and_types_infers(self):
+        ranks, one = (str(FOLDER / f"llama_{n}.json.gz") for n in (4, 1))
+        self.assertRegex(self.fine("run", ranks), r"4 ranks, .* 0 differ.* moves of types")
+        self.assertRegex(self.fine("run", one, "--mesh", "dp=2,tp=2", "--plan", "megatron"),
+                         r"ok .* 4 ranks, [1-9]\d* values verified")
+        self.changed("llama", lambda event: is_claim(event, "llama", "tp", "S(0)") and (
+            event["types"][1].update(type="R") or True))
+        self.assertEqual(self.shardlab("run", "changed.json.gz")[0], 1)
+        alone = self.fine("types", ranks)
+        self.assertIn("shardlab types RANKS ONE", alone)
+        output = self.fine("types", ranks, one)
+        for line in (r"llama.py linear +f32\[2, 6, 16\] +dp S\(0\) +tp P",
+                     r"llama.py all_reduce +f32\[2, 6, 16\] +dp S\(0\) +tp I",
+                     r"llama.py convert +f32\[2, 6, 16\] +dp S\(0\) +tp R\n",
+                     r"llama.py all_gather +f32\[2, 6, 32\] +dp S\(0\) +tp I"):
+            self.assertRegex(output, line)
+        self.assertNotIn("RANKS ONE", output)  # what one process has not is part of a move
+        values = json.loads(self.fine("types", "--json", ranks, one))["values"]
+        self.assertIn(["S(0)", "P"], [value["types"] for value in values])
+
+    def test_what_a_recording_has_not_is_refused(self):
+        ranks, one = (str(FOLDER / f"llama_{n}.json.gz") for n in (4, 1))
+        for options, said in ((("types", "--annotate", ranks), "has no text of the program"),
+                              (("types", one), "says nothing of types"),
+                              (("types", ranks, ranks), "no recording of one process"),
+                              (("run", "--types", "strict", ranks), "typecheck(\"strict\")"),
+                              (("run", ranks, "--mesh", "dp=2"), "is not taken to another")):
+            code, output, errors = self.shardlab(*options)
+            self.assertEqual(code, 2, output)
+            self.assertIn(said, errors)
+            self.assertIn("fix", errors)
+
     def test_a_false_claim_is_found_at_its_line(self):
         def retyped(dim, kind, to):
             def change(event):

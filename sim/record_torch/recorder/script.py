@@ -284,7 +284,8 @@ def _run(given):
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
         _Typed.steps = steps
-        with gpu, _AtImport(), _Watch(steps), _patience(given.patience):
+        together = given.ranks > 1 and not given.processes
+        with gpu, _AtImport(together), _Watch(steps), _patience(given.patience):
             if given.module:
                 runpy.run_module(given.script, run_name="__main__", alter_sys=True)
             else:
@@ -359,6 +360,9 @@ def main(words=None):
         return _blame(given, words or sys.argv[1:])
     if given.processes and given.ranks > 1 and "RANK" not in os.environ:
         return _processes(given, words or sys.argv[1:])
+    if given.processes and given.ranks == 1:
+        one = {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", **_of_rank(0, 1)}
+        os.environ.update({**one, **os.environ})
     sys.argv = [given.script] + given.arguments
     sys.path[0] = os.getcwd()
     if not given.module:
@@ -372,6 +376,12 @@ def main(words=None):
             "the script has not made its steps in %g s" % given.patience,
             "wait longer, or let it make fewer steps: shardlab record --patience %g %s"
             % (10 * given.patience, _again(given)),
+        )
+    except _Apart:
+        return _error(
+            "spmd_types does not hold all ranks in one process",
+            "give each rank a process: shardlab record --ranks %d --processes %s"
+            % (given.ranks, _again(given)),
         )
     except Exception as error:
         if isinstance(error, ImportError) and given.module and error.name == given.script:

@@ -4,8 +4,15 @@
 FUNCTION = type(_finite)
 
 
+class _Apart(BaseException):
+    """The package needs a process for each rank."""
+
+
 class _AtImport:
     """Sees the package's functions from its import on, before the program takes them by name."""
+
+    def __init__(self, together):
+        self.together = together
 
     def __enter__(self):
         sys.meta_path.insert(0, self)
@@ -17,6 +24,8 @@ class _AtImport:
     def find_spec(self, name, path=None, target=None):
         if name != "spmd_types":
             return None
+        if self.together:
+            raise _Apart
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None:
@@ -79,6 +88,9 @@ class _Typed:
         checker, name = sys.modules.get(own + "_checker"), "_infer_global_output_type"
         if hasattr(checker, name):
             setattr(checker, name, cls.unseen(getattr(checker, name)))
+        rules = sys.modules.get(own + "rules")
+        if hasattr(rules, "run_typecheck"):
+            rules.run_typecheck = cls.checked(rules.run_typecheck)
         # Ops of the package's own are seen as the ops that they are made of.
         moves = sys.modules.get(own + "_local")
         for name, op in list(getattr(moves, "__dict__", {}).items()):
@@ -102,6 +114,28 @@ class _Typed:
         return quiet
 
     @classmethod
+    def checked(cls, function):
+        """Results of an autograd.Function have the types that its spmd_typecheck gives them."""
+
+        @functools.wraps(function)
+        def seen(*args):
+            result = function(*args)
+            cls.claim("spmd_typecheck", _leaves(result))
+            return result
+
+        return seen
+
+    @classmethod
+    def claim(cls, name, tensors):
+        recorder = _active
+        if recorder is None or recorder.quiet:
+            return
+        with recorder.own:
+            for one in tensors:
+                if isinstance(one, torch.Tensor):
+                    recorder.put_claim(name, one, cls.types_of(one))
+
+    @classmethod
     def wrapper(cls, name, function):
         kind = cls.told
         if name in cls.BOUNDARIES:
@@ -117,8 +151,9 @@ class _Typed:
 
     @classmethod
     def told(cls, name, function, args, kwargs):
+        first = args[0] if args else next(iter(kwargs.values()), None)
         if cls.steps is not None and cls.steps.is_due() and not _is_preparing():
-            if any(getattr(one, "requires_grad", False) for one in _leaves(args[:1])):
+            if any(getattr(one, "requires_grad", False) for one in _leaves(first)):
                 cls.steps.begin(None)
         recorder = _active
         if recorder is None or recorder.quiet:
@@ -129,18 +164,24 @@ class _Typed:
                 recorder.refuse("spmd_types.%s" % name)
         if name not in cls.MOVES:
             result = function(*args, **kwargs)
-            with recorder.own:
-                for one in _leaves(args[:1]) if name in cls.CLAIMS else ():
-                    recorder.put_claim(name, one, cls.types_of(one))
+            if name in cls.CLAIMS:
+                cls.claim(name, _leaves(first))
             return result
         event = None
         with recorder.own:
             event = recorder.begun_move(name, function, args, kwargs)
-        result = function(*args, **kwargs)
+        changes = any(kwargs.get(key) for key in ("inplace", "op_dtype", "out_dtype"))
+        alone = recorder.world == 1 and not changes
+        recorder.quiet += alone
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            recorder.quiet -= alone
         with recorder.own:
+            if alone:
+                recorder.put_copy(first, result)
             if event is not None:
-                event["args"].append({"v": recorder.number(result)})
-                recorder.file.put(event)
+                recorder.put_move(event, result, kwargs.get("inplace"))
         return result
 
     @classmethod
@@ -172,7 +213,10 @@ class _Typed:
         with recorder.own:
             recorder.note_package()
             found = []
-            tree_map(lambda own, said: found.append((own, said)) or own, values, types)
+            try:
+                tree_map(lambda own, said: found.append((own, said)) or own, values, types)
+            except ValueError:
+                recorder.refuse("types of %s of another form than its values" % name)
             for own, said in found:
                 if isinstance(own, torch.Tensor) and said is not None:
                     recorder.put_claim(name, own, recorder.quietly(cls.types_said, own, said))
@@ -210,7 +254,7 @@ class _Typed:
             sizes, strides = (sizes,), (strides,)
         named = cls.package.current_mesh_all_names() or {}
         name = next((name for name, own in named.items() if own == axis), repr(axis))
-        return {"dim": name, "of": [list(one) for one in zip(sizes, strides)]}
+        return {"dim": name, "of": [[size, max(step, 1)] for size, step in zip(sizes, strides)]}
 
     @staticmethod
     def type_text(kind):
@@ -231,6 +275,7 @@ class _Types:
     """The part of a Recorder that writes calls of spmd_types down."""
 
     noted = False
+    said = 0  # claims and moves so far
 
     def note_package(self):
         """The version, of which the rules of types are those of one."""
@@ -250,21 +295,66 @@ class _Types:
 
     def put_typed(self, name, fields):
         self.note_package()
-        self.file.put({"k": "typed", "call": name, **fields, **self.places.here()})
+        self.file.put({"k": "typed", "call": name, **self.places.here(), **fields})
 
     def put_claim(self, name, tensor, types):
         self.put_typed(name, {"args": [{"v": self.number(tensor)}], "types": types})
+        self.watch_flow(tensor, types)
+
+    def watch_flow(self, tensor, types):
+        """The gradient that reaches a value of which something was said. A hook of the tensor would
+        be seen by the program; the node that made the value has one."""
+        number, self.said = self.said, self.said + 1
+        node, place = tensor.grad_fn, tensor.output_nr
+        if node is None or all(one["type"] not in "RI" for one in types):
+            return
+        told = {"of": number, "types": types, **self.places.here()}
+
+        def reached(gradients):
+            gradient = gradients[place]
+            if gradient is not None and _active is self and not self.quiet:
+                with self.own:
+                    self.put_typed("gradient", {"args": [{"v": self.number(gradient)}], **told})
+
+        node.register_prehook(reached)
 
     def begun_move(self, name, function, args, kwargs):
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
         axis = _Typed.dim(given["axis"])
-        if math.prod(size for size, _ in axis["of"]) == 1:
-            return None
+        if self.world > 1 and math.prod(size for size, _ in axis["of"]) == 1:
+            return None  # one process has all of them, to compare with
         sides = {"invariant_to_replicate": ("I", "R")}.get(name)
         if sides is None:
             sides = [_Typed.type_text(given[side]) for side in ("src", "dst")]
         event = {"k": "typed", "call": name, "args": [{"v": self.number(given["x"])}]}
         event["types"] = [{**axis, "type": kind} for kind in sides]
         return {**event, **self.places.here()}
+
+    def put_copy(self, x, result):
+        """A move on one process, whose collectives give what they take; V has a dim of its own."""
+        if self.key(result) in self.numbers:
+            return
+        func, given = torch.ops.aten.clone.default, (x,)
+        if result.dim() != x.dim():
+            more = result.dim() > x.dim()
+            func = torch.ops.aten.unsqueeze.default if more else torch.ops.aten.select.int
+            given = (x, 0) if more else (x, 0, 0)
+        self.taking_call = True
+        event = self.begun_call(func, given, {})
+        self.taking_call, self.inside = False, event["c"]
+        self.put_op(self.begun_op(func, given, {}, False), func, given, {}, result)
+        self.inside = None
+        self.own_sequence(torch.autograd._get_sequence_nr(), {"of": event["c"]})
+        event["out"] = [self.outcome(result, False)]
+        self.file.put(event)
+
+    def put_move(self, event, result, inplace):
+        """With inplace=True nothing is left of the operand: the result alone is said."""
+        result_type = event["types"][1:]
+        if inplace:
+            event["args"], event["types"] = [], result_type
+        event["args"].append({"v": self.number(result)})
+        self.file.put(event)
+        self.watch_flow(result, result_type)

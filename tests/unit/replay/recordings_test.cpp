@@ -1,9 +1,11 @@
 // Recorded training steps as they are stored: the promises of the replay and the re-mesh, each of
 // which finds a change in the file.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -313,6 +315,7 @@ TEST_CASE("V-42 claims and moves of a recording hold, and each that is changed i
       {"assert_type", "dp", "R", "P", "P along dp, I along tp: the value of one process", false},
       {"assert_type", "tp", "S(1)", "S(0)", "R along dp, S(0) along tp: the value of one", false},
       {"all_reduce", "tp", "P", "R", "R along tp: equal values before", true},
+      {"all_reduce", "tp", "I", "R", "R along tp: gradients that are terms", true},
       {"all_gather", "tp", "S(2)", "S(1)", "S(1) to I along tp: the same whole", true},
   };
   for (const Row& row : rows) {
@@ -333,4 +336,25 @@ TEST_CASE("V-42 claims and moves of a recording hold, and each that is changed i
     CHECK(wrong[0].expected.starts_with(row.expected));
     CHECK(judge_types(changed).wrong.empty() != row.alone);
   }
+}
+
+TEST_CASE("V-42 types of calls are those that one process tells, and open without it") {
+  const RecordedProgram one = stored("typed/llama_1");
+  const RecordedProgram ranks = stored("typed/llama_4");
+  std::map<std::string, std::string> found, open;
+  for (const auto& [program, types] :
+       {std::pair(&one, &found), {static_cast<const RecordedProgram*>(nullptr), &open}}) {
+    for (const InferredType& value : types_of_recording(ranks, program).values) {
+      types->emplace(fmt::format("{} {}", value.name, value.held),
+                     fmt::format("{} {}", value.types.at(0), value.types.at(1)));
+    }
+  }
+  // Features are cut by tp, a row-parallel product is a term; by the text of llama.py.
+  CHECK(found.at("llama.py silu f32[2, 6, 12]") == "S(0) S(2)");
+  CHECK(found.at("llama.py all_reduce f32[2, 6, 16]") == "S(0) I");
+  CHECK(found.at("llama.py all_gather f32[2, 6, 32]") == "S(0) I");
+  CHECK(found.at("llama.py convert f32[2, 6, 16]") == "S(0) R");
+  CHECK(open.at("llama.py silu f32[2, 6, 12]") == "? ?");
+  CHECK(open.at("llama.py all_reduce f32[2, 6, 16]") == "? I");
+  CHECK_THROWS(types_of_recording(one, nullptr));
 }
