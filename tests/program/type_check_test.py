@@ -38,6 +38,27 @@ CASES = [
      ["the tensor is P, not I"]),
     ("the same unchecked: values see it", LOSS, MAPPED.format("no_typecheck", "torch.relu(v)"),
      "strict", ["cause.missing-sum", "--types strict accepts every call, and does not see this"]),
+    ("less said than known", LOSS, 'spmd.assert_type(h, {"dp": spmd.V})\nspmd.assert_type(h, '
+     '{"tp": spmd.I}, spmd.PartitionSpec("dp", None))\n' + LOSS, "strict", []),
+    ("terms by a claim", LOSS,
+     'v = y.detach().sum(0)\nspmd.assert_type(v, {"dp": spmd.R})\n' + LOSS, "strict", ["the tensor is P, not R"]),
+    ("mutated from another type", LOSS,
+     'u = up.detach()\nspmd.mutate_type(u, "dp", src=spmd.V, dst=spmd.R)\n' + LOSS, "strict",
+     ["along dp the tensor is R, not V", "write src=spmd.R"]),
+    ("R for I of what gets no gradient", LOSS,
+     'k = spmd.reinterpret(x, "tp", src=spmd.R, dst=spmd.I, expert_mode=True)\n' + LOSS,
+     "strict", []),
+    ("R for I of what gets one", LOSS,
+     'k = spmd.reinterpret(h, "tp", src=spmd.R, dst=spmd.I, expert_mode=True)\n' + LOSS, "strict",
+     ["told that the tensor is R", "write src=I"]),
+    ("I counts as R in an einsum", LOSS, 'm = bias0.to_local()\nspmd.assert_type(m, spmd.I)\n'
+     'k = torch.einsum("ij,j->i", h, m)\n' + LOSS, "strict", []),
+    ("V is written to a piece", LOSS, 'u = up.detach().clone()\n'
+     'spmd.assert_type(u, {"dp": spmd.R, "tp": spmd.S(1)})\nu.mul_(u)\n' + LOSS, "local",
+     ["loss V"]),
+    ("mutated, and the others kept", LOSS,
+     'u = bias.detach()\nspmd.mutate_type(u, "tp", src=spmd.I, dst=spmd.R)\n'
+     'spmd.assert_type(u * 1, {"dp": spmd.R, "tp": spmd.R})\n' + LOSS, "strict", []),
     ("no type", "x * scale", "x * scale * torch.ones_like(bias0.to_local())", "strict",
      ["no type", "assert_type"]),
 ]

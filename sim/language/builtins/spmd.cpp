@@ -5,11 +5,9 @@
 
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/tensor_dim.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/language/builtins/spmd_moves.h"
-#include "sim/language/run/dist_calls.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/dict_entries.h"
 #include "sim/language/values/object.h"
@@ -20,26 +18,8 @@ namespace shardlab {
 
 namespace {
 
-constexpr const char* kTypesOfSpmd = "spmd.R, spmd.I, spmd.V, spmd.P or spmd.S(dim)";
-
-SpmdType type_in(const Value& value, std::size_t ndim, std::string_view function) {
-  const auto* text = value.get<std::string>();
-  auto type = text == nullptr ? std::nullopt : parse_spmd_type(*text);
-  if (!type) {
-    fail(Fix{fmt::format("write {}", kTypesOfSpmd)}, "{}: {} is no type", function, repr(value));
-  }
-  if (type->is_s()) *type = SpmdType::piece(wrap_dim(type->placement->dim, ndim));
-  return *type;
-}
-
-std::size_t mesh_dim_of(const MeshLayout& mesh, const Value& axis, std::string_view function) {
-  const auto* group = axis.get<GroupValue>();
-  const bool along = group != nullptr && !group->is_world() && group->made == nullptr;
-  const std::string name = along ? group_name(*group) : str(axis);
-  if (const auto dim = mesh.find_dim(name)) return *dim;
-  fail(Fix{fmt::format("name one of its dims: {}", text_of_list(mesh.names(), ", "))},
-       "{}: {} is no dim of mesh {}", function, name, mesh.text());
-}
+constexpr const char* kInfer = "Infer";
+constexpr std::size_t kAnyDims = 64;  // of a type without a tensor, which may have as many
 
 // PartitionSpec(("dp", "cp"), None) names the mesh dims that cut each tensor dim, first cut first.
 TensorType cut_by_spec(const TensorType& type, const Value& spec, const MeshLayout& mesh,
@@ -54,25 +34,65 @@ TensorType cut_by_spec(const TensorType& type, const Value& spec, const MeshLayo
   return cut_by(type, cuts);
 }
 
-// A dict by mesh dim, one type for all, a PartitionSpec, or a tuple of a dict and one.
-TensorType types_in(const Values& given, const MeshLayout& mesh, std::size_t ndim,
-                    std::string_view function) {
-  SpmdTypes types(mesh.ndim(), SpmdType::varying());
+/// One tensor as a program types it: by mesh dim, and which tensor dims these cut.
+struct SaidType {
+  std::map<std::size_t, SpmdType> types;
+  const Value* for_all = nullptr;  ///< of the dims that are not named
   std::vector<const Value*> specs;
-  for (const Value& one : given) {
-    if (const auto* dict = one.get<DictValue>()) {
-      for (const auto& [axis, type] : *dict->entries) {
-        types[mesh_dim_of(mesh, axis, function)] = type_in(type, ndim, function);
-      }
-    } else if (one.is<TupleValue>()) {
-      specs.push_back(&one);
-    } else if (!one.is_none()) {
-      for (SpmdType& type : types) type = type_in(one, ndim, function);
+};
+
+// A dict by mesh dim, one type for all, a PartitionSpec, or a list of these: an SpmdType, or a
+// tuple of a dict and a PartitionSpec.
+void read_said(SaidType& said, const Value& given, const MeshLayout& mesh, std::size_t ndim,
+               std::string_view function) {
+  const auto is_dict = [](const Value& item) { return item.is<DictValue>(); };
+  if (const auto* dict = given.get<DictValue>()) {
+    for (const auto& [axis, written] : *dict->entries) {
+      const std::size_t dim = mesh_dim_of(mesh, axis, function);
+      const SpmdType type = type_in(written, ndim, function);
+      const auto [before, is_new] = said.types.emplace(dim, type);
+      if (is_new || before->second == type) continue;
+      fail(Fix{"say it once"}, "{}: {} has the types {} and {}", function, mesh.names()[dim],
+           to_string(before->second), to_string(type));
     }
+  } else if (given.is_sequence() &&
+             (!given.is<TupleValue>() || std::ranges::any_of(items_of(given), is_dict))) {
+    for (const Value& item : items_of(given)) read_said(said, item, mesh, ndim, function);
+  } else if (given.is_sequence()) {
+    said.specs.push_back(&given);
+  } else if (!given.is_none()) {
+    said.for_all = &given;
   }
-  TensorType type = tensor_type(types);
-  for (const Value* spec : specs) type = cut_by_spec(type, *spec, mesh, function);
+}
+
+// Dims of which nothing is said have their type of `base`.
+TensorType types_in(const Values& given, const MeshLayout& mesh, std::size_t ndim,
+                    std::string_view function, const TensorType& base) {
+  SaidType said;
+  for (const Value& one : given) read_said(said, one, mesh, ndim, function);
+  for (std::size_t dim = 0; said.for_all != nullptr && dim < mesh.ndim(); ++dim) {
+    said.types.emplace(dim, type_in(*said.for_all, ndim, function));
+  }
+  TensorType type = base;
+  bool cuts = false;
+  for (const auto& [dim, along] : said.types) {
+    type.types[dim] = along;
+    type.order[dim] = along.is_s() ? 0 : -1;
+    cuts |= along.is_s();
+  }
+  if (cuts) type = tensor_type(type.types);
+  for (const Value* spec : said.specs) {
+    for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
+      if (type.types[dim].is_s() && !said.types.contains(dim)) type.types[dim] = {};
+    }
+    type = cut_by_spec(type, *spec, mesh, function);
+  }
   return type;
+}
+
+// Nothing is known.
+TensorType unsaid_type(const MeshLayout& mesh) {
+  return tensor_type(SpmdTypes(mesh.ndim(), SpmdType::varying()));
 }
 
 enum class Gradient : std::uint8_t { kLeft, kClaimed };
@@ -82,10 +102,13 @@ void claim_all(Interpreter& in, const Value& value, const Values& types, std::st
                SourceSpan at, Gradient gradient) {
   if (const auto* x = value.get<DTensor>()) {
     const MeshLayout* mesh = in.default_mesh();
-    const TensorType type = types_in(types, *mesh, x->ndim(), function);
+    const TensorType type = types_in(types, *mesh, x->ndim(), function, unsaid_type(*mesh));
     if (TypedProgram* typed = typed_program()) {
       const bool claims = function == "assert_type" || function == "local_map";
-      claims ? typed->claim(*x, type) : typed->has(*x, type);
+      const TensorType* known = typed->checks() ? typed->type_of(*x) : nullptr;
+      const TensorType all =
+          known == nullptr ? type : types_in(types, *mesh, x->ndim(), function, *known);
+      claims ? typed->claim(*x, all) : typed->has(*x, all);
     }
     in.claim(*x, {.subject = {}, .type = type, .mesh = mesh}, at, function,
              gradient == Gradient::kClaimed);
@@ -99,11 +122,16 @@ void claim_all(Interpreter& in, const Value& value, const Values& types, std::st
   }
 }
 
+// Any number of types, in any order.
 Value run_assert_type(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("assert_type", {"tensor", "type=", "spec=", "partition_spec="},
-                         std::move(call));
-  claim_all(in, given["tensor"], {given["type"], given["spec"], given["partition_spec"]},
-            "assert_type", in.position(), Gradient::kClaimed);
+  Values types;
+  while (call.positional.size() > 2) {
+    types.push_back(call.positional.back());
+    call.positional.pop_back();
+  }
+  const Parameters given("assert_type", {"tensor", "type", "partition_spec="}, std::move(call));
+  types.insert(types.end(), {given["type"], given["partition_spec"]});
+  claim_all(in, given["tensor"], types, "assert_type", in.position(), Gradient::kClaimed);
   return given["tensor"];
 }
 
@@ -156,16 +184,20 @@ Value run_get_partition_spec(Interpreter& in, const Value*, CallValues call) {
 }
 
 // The type of another tensor, but for some mesh dims.
+template <bool kWithSpec>
 Value run_assert_type_like(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("assert_type_like", {"tensor", "source", "overrides="}, std::move(call));
+  const Parameters given(kWithSpec ? "assert_type_like" : "assert_local_type_like",
+                         {"tensor", "source", "overrides="}, std::move(call));
   const DTensor source = given.tensor("source");
   const TensorType* type = type_said(source);
   if (type == nullptr) {
     fail(Fix{"say it by assert_type where it is made"}, "assert_type_like: source has no type");
   }
-  claim_all(in, given["tensor"],
-            {local_type_of(in, type), given["overrides"], spec_of(in, type, source.ndim())},
-            "assert_type", in.position(), Gradient::kClaimed);
+  const TensorType like =
+      types_in({given["overrides"]}, *in.default_mesh(), source.ndim(), "assert_type_like", *type);
+  Values types = {local_type_of(in, &like)};
+  if (kWithSpec) types.push_back(spec_of(in, &like, source.ndim()));
+  claim_all(in, given["tensor"], types, "assert_type", in.position(), Gradient::kClaimed);
   return {};
 }
 
@@ -175,16 +207,56 @@ Value run_is_type_checking(Interpreter&, const Value*, CallValues call) {
   return typed != nullptr && typed->checks();
 }
 
-// The other mesh dims keep what they have: the judge finds out.
+// Types on the way from one side to the other, each one for all dims, or a dict. The other mesh
+// dims keep what they have: the judge finds out.
 Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("mutate_type", {"tensor", "axis=", "src", "dst"}, std::move(call));
-  Value types = given["dst"];
-  if (given.has("axis")) {
-    const DictValue one = make_dict();
-    one.entries->set(given["axis"], given["dst"]);
-    types = one;
+  const DTensor x = given.tensor("tensor");
+  const MeshLayout& mesh = *in.default_mesh();
+  Values axes;
+  for (const char* side : {"src", "dst"}) {
+    const auto* dict = given[side].get<DictValue>();
+    if (dict == nullptr) continue;
+    axes.clear();
+    for (const auto& [axis, type] : *dict->entries) axes.push_back(axis);
   }
-  claim_all(in, given["tensor"], {types}, "mutate_type", in.position(), Gradient::kLeft);
+  if (given.has("axis")) axes = {given["axis"]};
+  if (axes.empty()) axes.assign(mesh.names().begin(), mesh.names().end());
+  const auto side_of = [&](const char* side, std::size_t dim) {
+    const auto* dict = given[side].get<DictValue>();
+    if (dict == nullptr) return given[side];
+    for (const auto& [axis, type] : *dict->entries) {
+      if (mesh_dim_of(mesh, axis, "mutate_type") == dim) return type;
+    }
+    fail(Fix{"name the same mesh dims in src and dst"}, "mutate_type: {} says nothing of {}", side,
+         mesh.names()[dim]);
+  };
+  const TensorType* known = type_said(x);
+  std::optional<TensorType> kept;  // cuts stay as they are, as in the package
+  if (known != nullptr) kept = *known;
+  const DictValue types = make_dict();
+  for (const Value& axis : axes) {
+    const std::size_t dim = mesh_dim_of(mesh, axis, "mutate_type");
+    if (mesh.size(dim) == 1) continue;
+    const SpmdType from = without_dim(type_in(side_of("src", dim), kAnyDims, "mutate_type"));
+    SpmdType to = type_in(side_of("dst", dim), kAnyDims, "mutate_type");
+    if (kept) {
+      SpmdType& own = kept->types[dim];
+      if (without_dim(own) != from) {
+        fail(Fix{fmt::format("write src=spmd.{}", to_string(without_dim(own)))},
+             "mutate_type: along {} the tensor is {}, not {}", mesh.names()[dim], to_string(own),
+             to_string(from));
+      }
+      if (!own.is_s() || !to.varies()) own = without_dim(to);
+      if (!own.is_s()) kept->order[dim] = -1;
+    }
+    // The package trusts any S(d) here; one that cannot be judged is V.
+    const bool other = known != nullptr && std::ranges::count(known->types, to) > 0;
+    if (to.is_s() && (other || to.placement->dim >= static_cast<std::int64_t>(x.ndim()))) to = {};
+    types.entries->emplace_back(axis, to_string(to));
+  }
+  claim_all(in, x, {types}, "mutate_type", in.position(), Gradient::kLeft);
+  if (kept) typed_program()->has(x, *kept);
   return given["tensor"];
 }
 
@@ -227,7 +299,8 @@ class TypedFunction final : public Callable {
       typed->function_ = decorated["function"];
       return ObjectValue{std::move(typed)};
     }
-    if (!in_.is_none()) {
+    const auto* text = in_.get<std::string>();
+    if (!in_.is_none() && (text == nullptr || *text != kInfer)) {
       claim_all(in, make_tuple(call.positional), {in_}, name_, at, Gradient::kLeft);
     }
     Value result;
@@ -298,6 +371,35 @@ Value run_current_mesh(Interpreter& in, const Value*, CallValues call) {
   return make_tuple(std::move(names));
 }
 
+// A type of all dims as one value.
+Value run_spmd_type(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("SpmdType", {"local_type", "partition_spec="}, std::move(call));
+  return make_list({given["local_type"], given["partition_spec"]});
+}
+
+Value run_merge_types(Interpreter&, const Value*, CallValues call) {
+  return make_list(std::move(call.positional));
+}
+
+// A mesh dim's group or name is what it is.
+Value run_axis(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("MeshAxis.of", {"axis"}, std::move(call));
+  return given["axis"];
+}
+
+// Types are taken over where they are asked for; this asks, and refuses what has none there.
+Value run_reinterpret_mesh(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("reinterpret_mesh", {"tensor", "type", "inplace="}, std::move(call));
+  const auto* mesh = given["type"].get<MeshValue>();
+  if (mesh == nullptr) given.refuse("type", "a mesh", "reinterpret_mesh(x, mesh)");
+  if (TypedProgram* typed = typed_program()) {
+    const MeshLayout* before = typed->look_along(mesh->layout);
+    typed->type_of(given.tensor("tensor"));
+    typed->look_along(before);
+  }
+  return given["tensor"];
+}
+
 Value run_piece_type(Interpreter&, const Value*, CallValues call) {
   const Parameters given("S", {"dim"}, std::move(call));
   return fmt::format("S({})", given.integer("dim"));
@@ -319,214 +421,14 @@ Value run_type_of_placement(Interpreter&, const Value*, CallValues call) {
 
 Value run_placement_of_type(Interpreter&, const Value*, CallValues call) {
   const Parameters given("spmd_type_to_dtensor_placement", {"spmd_type"}, std::move(call));
-  constexpr std::size_t kAnyDims = 64;  // no tensor is there that would have fewer
   return spmd_type_to_dtensor_placement(
       type_in(given["spmd_type"], kAnyDims, "spmd_type_to_dtensor_placement"));
 }
 
-/// A function that moves: the types that it has unsaid, and its own parameters; sim/types/rules has
-/// those that it takes.
-struct MoveCall {
-  const char* name;
-  std::string_view unsaid_from, unsaid_to;
-  std::vector<std::string_view> parameters;
-};
-const MoveCall& move_call(std::size_t index) {
-  static const MoveCall kCalls[] = {
-      {"all_reduce", "P", "", {"inplace="}},
-      {"all_gather", "V", "", {"gather_dim=", "split_sizes="}},
-      {"reduce_scatter", "P", "V", {"scatter_dim=", "split_sizes="}},
-      {"all_to_all",
-       "V",
-       "V",
-       {"split_dim=", "concat_dim=", "input_split_sizes=", "output_split_sizes="}},
-      {"convert", "", "", {"expert_mode=", "split_sizes="}},
-      {"reinterpret", "", "", {"expert_mode="}},
-      {"redistribute", "", "", {"split_sizes="}},
-      {"shard", "", "", {"split_sizes="}},
-      {"invariant_to_replicate", "I", "R", {}},
-  };
-  return kCalls[index];
-}
-
-std::vector<std::string_view> parameters_of(const MoveCall& call) {
-  std::vector<std::string_view> names = {
-      "x", "axis", "src=", "dst=", "op_dtype=", "out_dtype=", "async_op=", "backward_options="};
-  names.insert(names.end(), call.parameters.begin(), call.parameters.end());
-  return names;
-}
-
-class MoveRun {
- public:
-  MoveRun(Interpreter& in, const MoveCall& call, CallValues values)
-      : in_(in),
-        call_(call),
-        given_(call.name, parameters_of(call), std::move(values)),
-        x_(given_.tensor("x")) {
-    move_.name = call.name;
-    move_.from = said("src", call.unsaid_from);
-    move_.to = said("dst", call.unsaid_to);
-    find_group();
-    read_options();
-  }
-
-  DTensor run() {
-    TypedProgram* const typed = typed_program();
-    const TypedMove call{call_.name, move_.from, move_.to, given_.flag_or("expert_mode", false)};
-    if (typed == nullptr || !typed->checks() || !mesh_dim_) {
-      if (const auto refusal = refused_move(call)) refuse(refusal->rule, refusal->help);
-      return moved();
-    }
-    const SpmdType to = typed->moved(x_, *mesh_dim_, call);
-    const TensorType* own = typed->type_of(x_);
-    std::optional<TensorType> type;
-    if (own != nullptr) type = *own;
-    const UncheckedScope unchecked;
-    const DTensor result = moved();
-    if (type && !result.is_same(x_)) {
-      type->types[*mesh_dim_] = to;
-      type->order[*mesh_dim_] = to.is_s() ? 0 : -1;
-      typed->has(result, *type);
-    }
-    return result;
-  }
-
- private:
-  DTensor moved() {
-    const std::string_view name = call_.name;
-    const bool sums = name == "all_reduce" || name == "reduce_scatter";
-    // A sum of what differs: the operand is taken for terms.
-    if (sums && move_.from.varies()) move_.from = SpmdType::term();
-    const bool exchanges = name == "all_to_all" || (name == "redistribute" && move_.from.is_s() &&
-                                                    move_.to.is_s() && move_.from != move_.to);
-    const bool both = move_.from.varies() && move_.to.varies();
-    if (both ? !exchanges : move_.from == move_.to) return x_;
-    return name == "reinterpret" ? reinterpreted() : moved_as(x_, move_);
-  }
-
-  [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
-    refuse_move(x_, move_, what, fix);
-  }
-
-  SpmdType said(const char* side, std::string_view unsaid) const {
-    const bool known = given_.has(side);
-    if (!known && unsaid.empty()) given_.refuse(side, "a type", fmt::format("{}=spmd.R", side));
-    return type_in(known ? given_[side] : Value(std::string(unsaid)), x_.ndim() + 1, call_.name);
-  }
-
-  bool takes(std::string_view parameter) const {
-    return std::ranges::find(call_.parameters, parameter) != call_.parameters.end();
-  }
-
-  void read_options() {
-    if (takes("split_sizes=")) move_.lengths = given_.sizes_or("split_sizes", {});
-    if (takes("input_split_sizes=")) {
-      move_.lengths = given_.sizes_or("input_split_sizes", {});
-      move_.received = given_.sizes_or("output_split_sizes", {});
-    }
-    if (takes("gather_dim=")) read_dim("gather_dim", move_.from);
-    if (takes("scatter_dim=")) read_dim("scatter_dim", move_.to);
-    if (takes("split_dim=")) {
-      const bool both = move_.from.is_s() && move_.to.is_s();
-      read_dim("split_dim", both ? move_.to : move_.from);
-      read_dim("concat_dim", both ? move_.from : move_.to);
-    }
-    if (takes("inplace=") && given_.flag_or("inplace", false)) {
-      given_.refuse("inplace", "False", "x = all_reduce(x, ..)");
-    }
-    move_.carried = dtype_in(given_["op_dtype"]);
-    move_.given = dtype_in(given_["out_dtype"]);
-    const auto* options = given_["backward_options"].get<DictValue>();
-    if (options == nullptr) return;
-    for (const auto& [key, value] : *options->entries) {
-      if (str(key) == "op_dtype") {
-        move_.carries_back = dtype_in(value);
-      } else if (str(key) != "async_op") {
-        fail(Fix{"backward takes op_dtype and async_op; its result has the operand's dtype"},
-             "{}: backward_options has {}", call_.name, repr(key));
-      }
-    }
-  }
-
-  // The dim is that of S(d), or the one on which V is stacked.
-  void read_dim(std::string_view parameter, const SpmdType& type) {
-    if (!given_.has(parameter)) return;
-    const auto ndim = static_cast<std::int64_t>(x_.ndim());
-    std::int64_t dim = given_.integer(parameter);
-    const bool adds = parameter == "gather_dim" && !type.is_s();
-    if (dim < 0) dim += ndim + (adds ? 1 : 0);
-    const bool exchange = takes("split_dim=");
-    const std::int64_t own = type.is_s() ? type.placement->dim : exchange ? 0 : dim;
-    if (dim != own) {
-      fail(Fix{fmt::format("leave it out, or name the dim in the type: spmd.S({})", dim)},
-           "{}: {} is {}, and the type is {}", call_.name, parameter, dim, to_string(type));
-    }
-    if (!type.is_s() && !exchange) move_.stack_dim = dim;
-  }
-
-  std::optional<DType> dtype_in(const Value& value) const {
-    const auto* dtype = value.get<DType>();
-    return dtype == nullptr ? std::nullopt : std::optional(program_calls().dtype_of(*dtype));
-  }
-
-  // A name is a dim of the current mesh.
-  void find_group() {
-    GroupValue group;
-    const auto& meshes = in_.meshes();
-    const auto current = std::ranges::find(meshes, in_.default_mesh(), &MeshValue::layout);
-    if (given_["axis"].is<std::string>() && current != meshes.end()) {
-      group = {.mesh = *current, .dim = mesh_dim_of(*current->layout, given_["axis"], call_.name)};
-    } else {
-      group = group_value_of(in_, given_["axis"]);
-    }
-    if (group.mesh.layout == in_.default_mesh()) mesh_dim_ = group.dim;
-    if (!in_.plain()) move_.group = &group_of(in_, group);
-    move_.ranks = reported_size(in_, group);
-    move_.place = reported_place(in_, group);
-  }
-
-  // The bytes stay. An I that is used otherwise on each rank has its gradients summed first.
-  DTensor reinterpreted() {
-    if (move_.to.is_i()) return moved_as(x_, move_);
-    DTensor x = x_;
-    if (move_.from.is_i()) {
-      SpmdMove summed = move_;
-      summed.to = SpmdType::replicated();
-      x = moved_as(x, summed);
-      if (move_.to.is_r()) return x;
-      move_.from = summed.to;
-    }
-    move_.keeps_bytes = true;
-    return moved_as(x, move_);
-  }
-
-  Interpreter& in_;
-  const MoveCall& call_;
-  const Parameters given_;
-  const DTensor x_;
-  SpmdMove move_;
-  std::optional<std::size_t> mesh_dim_;  ///< empty: along no single dim of the types' mesh
-};
-
-template <std::size_t kCall>
-Value run_spmd_move(Interpreter& in, const Value*, CallValues call) {
-  return MoveRun(in, move_call(kCall), std::move(call)).run();
-}
-
 }  // namespace
 
-BuiltinTable spmd_move_builtins() {
-  static const Builtin kTable[] = {
-      {"all_reduce", run_spmd_move<0>},
-      {"all_gather", run_spmd_move<1>},
-      {"reduce_scatter", run_spmd_move<2>},
-      {"all_to_all", run_spmd_move<3>},
-      {"convert", run_spmd_move<4>},
-      {"reinterpret", run_spmd_move<5>},
-      {"redistribute", run_spmd_move<6>},
-      {"shard", run_spmd_move<7>},
-      {"invariant_to_replicate", run_spmd_move<8>},
-  };
+BuiltinTable mesh_axis_builtins() {
+  static const Builtin kTable[] = {{"of", run_axis}};
   return kTable;
 }
 
@@ -534,17 +436,23 @@ BuiltinTable spmd_builtins() {
   static const Builtin kTable[] = {
       {"PartitionSpec", run_partition_spec},
       {"S", run_piece_type},
+      {"Shard", run_piece_type},
+      {"SpmdType", run_spmd_type},
       {"assert_local_type", run_assert_type},
+      {"assert_local_type_like", run_assert_type_like<false>},
       {"assert_type", run_assert_type},
-      {"assert_type_like", run_assert_type_like},
+      {"assert_type_like", run_assert_type_like<true>},
       {"current_mesh", run_current_mesh},
       {"get_local_type", run_get_local_type},
       {"get_partition_spec", run_get_partition_spec},
       {"is_type_checking", run_is_type_checking},
       {"local", run_local},
       {"local_map", run_spmd_local_map},
+      {"merge_types", run_merge_types},
       {"mutate_type", run_mutate_type},
       {"no_typecheck", run_no_typecheck},
+      {"normalize_axis", run_axis},
+      {"reinterpret_mesh", run_reinterpret_mesh},
       {"set_current_mesh", run_set_current_mesh},
       {"dtensor_placement_to_spmd_type", run_type_of_placement},
       {"spmd_type_to_dtensor_placement", run_placement_of_type},

@@ -4,9 +4,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "comm/process_group.h"
 #include "mesh/dtensor.h"
+#include "sim/language/values/value.h"
 #include "sim/types/spmd_type.h"
 
 namespace shardlab {
@@ -35,5 +37,10 @@ struct SpmdMove {
 /// type of the result's gradient to that of the operand's: P where that is R, R where that is P.
 ///   fails  Value: lengths that do not fit x; a gradient whose sum would be of 16 bits unasked
 DTensor moved_as(const DTensor& x, const SpmdMove& move);
+
+/// A type as a program writes it, of a tensor of `ndim` dims. Fails with Value: it is none.
+SpmdType type_in(const Value& value, std::size_t ndim, std::string_view function);
+/// The dim of `mesh` that a name or a group along it means. Fails with Value: it is none of them.
+std::size_t mesh_dim_of(const MeshLayout& mesh, const Value& axis, std::string_view function);
 
 }  // namespace shardlab

@@ -85,6 +85,20 @@ constexpr AbsentNames kRows[] = {
      "column-wise is S(0) of a weight [out, in], row-wise S(1)"},
     {"compute_global_tensor_info compute_local_shape "
      "compute_local_shape_and_global_offset", "distribute(x, tp=S(0)).to_local().shape"},
+    {"current_mesh_all_names current_mesh_names normalize_mesh", "spmd.current_mesh()"},
+    {"get_axis_local_type has_local_type maybe_get_axis_local_type", "spmd.get_local_type(x)"},
+    {"normalize_partition_spec", "spmd.get_partition_spec(x)"},
+    {"register_autograd_function register_decomposition register_local_autograd_function "
+     "register_local_backward_hook register_no_typecheck",
+     "z = spmd.no_typecheck(out_types={\"tp\": spmd.R})(lambda t: t * 2)(x)",
+     "a function's own spmd_typecheck is read in recordings: shardlab record"},
+    {"reinterpret_no_grad",
+     "z = spmd.reinterpret(x, \"tp\", src=spmd.R, dst=spmd.I, expert_mode=True)"},
+    {"set_dist traceback_filtering", "spmd.current_mesh()", "leave the line out"},
+    {"DimSharding TensorSharding spmd_redistribute",
+     "distribute(torch.randn(8, 6), dp=S(0)).redistribute(dp=R)"},
+    {"SpmdTypeError TYPE_CHECKING", "spmd.is_type_checking()"},
+    {"Scalar", "x * 2", "numbers have no types here"},
     {"cond fori_loop scan while_loop",
      "[x * n for n in range(3)]", "for, while and if are the program's"},
     {"constant_ dirac_ eye_ init kaiming_normal_ kaiming_uniform_ ones_ orthogonal_ "

@@ -17,6 +17,39 @@ namespace shardlab {
 
 namespace {
 
+constexpr std::array<std::string_view, 32> kModules = {"torch",
+                                                       "functools",
+                                                       "F",
+                                                       "spmd_types",
+                                                       "spmd_types.MeshAxis",
+                                                       "spmd_types.checker",
+                                                       "spmd_types.rules",
+                                                       "torch.nn",
+                                                       "aten",
+                                                       "math",
+                                                       "torch.Tensor",
+                                                       "torch.autograd",
+                                                       "torch.cuda",
+                                                       "torch.nn.functional",
+                                                       "torch.nn.utils",
+                                                       "torch.distributed",
+                                                       "torch.distributed.GroupMember",
+                                                       "torch.distributed.ReduceOp",
+                                                       "torch.distributed._functional_collectives",
+                                                       "torch.distributed.device_mesh",
+                                                       "torch.distributed.device_mesh.DeviceMesh",
+                                                       "torch.distributed.group",
+                                                       "torch.distributed.nn",
+                                                       "torch.distributed.nn.functional",
+                                                       "torch.distributed.tensor",
+                                                       "torch.distributed.tensor.DTensor",
+                                                       "torch.fft",
+                                                       "torch.linalg",
+                                                       "torch.ops",
+                                                       "torch.special",
+                                                       "torch.utils",
+                                                       "torch.utils.checkpoint"};
+
 /// "linalg" of "torch.linalg"; empty for other modules.
 std::string_view family_of(std::string_view module) {
   constexpr std::string_view kTorch = "torch.";
@@ -36,6 +69,7 @@ constexpr TableRow kTables[] = {
     {"math", math_builtins},
     {"spmd_types", spmd_builtins},
     {"spmd_types", spmd_move_builtins},
+    {"spmd_types.MeshAxis", mesh_axis_builtins},
     {"spmd_types.checker", spmd_builtins},
     {"spmd_types.rules", spmd_rule_builtins},
     {"torch.cuda", cuda_builtins},
@@ -61,7 +95,7 @@ Value reduction() {
 /// A type of spmd_types: programs write it as its text.
 template <char kLetter>
 Value spmd_type() {
-  return std::string(1, kLetter);
+  return kLetter == '?' ? std::string("Infer") : std::string(1, kLetter);
 }
 
 /// The types of spmd_types, and the members of torch's classes `group`, `GroupMember` and
@@ -73,9 +107,14 @@ struct WorldRow {
 };
 constexpr WorldRow kWorldRows[] = {
     {"spmd_types", "I", spmd_type<'I'>},
+    {"spmd_types", "Infer", spmd_type<'?'>},
+    {"spmd_types", "Invariant", spmd_type<'I'>},
     {"spmd_types", "P", spmd_type<'P'>},
+    {"spmd_types", "Partial", spmd_type<'P'>},
     {"spmd_types", "R", spmd_type<'R'>},
+    {"spmd_types", "Replicate", spmd_type<'R'>},
     {"spmd_types", "V", spmd_type<'V'>},
+    {"spmd_types", "Varying", spmd_type<'V'>},
     {"torch.distributed.GroupMember", "NON_GROUP_MEMBER", [] { return Value(kNonGroupMember); }},
     {"torch.distributed.GroupMember", "WORLD", [] { return Value(GroupValue()); }},
     {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},

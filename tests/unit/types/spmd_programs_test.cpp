@@ -129,6 +129,39 @@ TEST_CASE("V-39 V says nothing, and other mesh dims are judged all the same") {
         std::string::npos);
 }
 
+TEST_CASE("V-39 types are said in parts, as values, and by other names") {
+  const std::string types = "print(spmd.get_local_type(x), spmd.get_partition_spec(x))\n";
+  const auto said = [&](const std::string& claims) {
+    const ProgramOutcome outcome =
+        run("import spmd_types as spmd\nx = torch.ones(2, 2)\n" + claims + types, "dp = 2\ntp = 2");
+    return outcome.error.empty() ? outcome.lines[0][0] : outcome.error;
+  };
+  const std::string both = "{'dp': 'R', 'tp': 'I'} None";
+  CHECK(said("spmd.assert_type(x, {'tp': spmd.I}, spmd.R)\n") == both);
+  CHECK(said("spmd.assert_type(x, spmd.R, {'tp': spmd.Invariant})\n") == both);
+  CHECK(said("spmd.assert_type(x, spmd.SpmdType({'dp': spmd.R, 'tp': spmd.I}))\n") == both);
+  CHECK(said("spmd.assert_type(x, spmd.merge_types({'dp': spmd.R}, {'tp': spmd.I}))\n") == both);
+  CHECK(said("spmd.assert_type(x, {spmd.MeshAxis.of(mesh.get_group('tp')): spmd.I}, spmd.R)\n") ==
+        both);
+  CHECK(said("spmd.assert_type(x, {'dp': spmd.R}, spmd.PartitionSpec('tp', None))\n") ==
+        "{'dp': 'R', 'tp': 'V'} ('tp', None)");
+  CHECK(said("spmd.assert_type(x, {'dp': spmd.R, spmd.normalize_axis('dp'): spmd.I})\n")
+            .find("say") != std::string::npos);
+  CHECK(said("spmd.assert_type(x, spmd.R)\nspmd.mutate_type(x, 'tp', src=spmd.V, dst=spmd.I)\n")
+            .find("along tp the tensor is R, not V") != std::string::npos);
+}
+
+TEST_CASE("V-38 an all_reduce in place writes its operand") {
+  const ProgramOutcome outcome =
+      run("import spmd_types as spmd\nx = torch.ones(2) * (rank + 1)\n"
+          "spmd.all_reduce(x, 'tp', src=spmd.P, dst=spmd.R, inplace=True)\n"
+          "y = spmd.unshard(x[:1] + rank, 'tp', src=spmd.Shard(0), dst=spmd.R)\n"
+          "print(x.tolist(), y.tolist())\n",
+          "tp = 2");
+  CHECK(outcome.error == "");
+  CHECK(outcome.lines == ByRank{{"[3.0, 3.0] [3.0, 4.0]"}, {"[3.0, 3.0] [3.0, 4.0]"}});
+}
+
 TEST_CASE("V-40 types are inferred by values and gradients, and hold when they are claimed") {
   const Scenario scenario = scenario_of(
       "[mesh]\ntp = 2\n[inputs]\nx0 = \"f64[4, 6]\"\nw0 = \"f64[6, 6@tp]\"\nv0 = \"f64[6@tp, 5]\"\n"
