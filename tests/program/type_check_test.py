@@ -41,7 +41,8 @@ CASES = [
     ("less said than known", LOSS, 'spmd.assert_type(h, {"dp": spmd.V})\nspmd.assert_type(h, '
      '{"tp": spmd.I}, spmd.PartitionSpec("dp", None))\n' + LOSS, "strict", []),
     ("terms by a claim", LOSS,
-     'v = y.detach().sum(0)\nspmd.assert_type(v, {"dp": spmd.R})\n' + LOSS, "strict", ["the tensor is P, not R"]),
+     'v = y.detach().sum(0)\nspmd.assert_type(v, {"dp": spmd.R})\n' + LOSS, "strict",
+     ["the tensor is P, not R"]),
     ("mutated from another type", LOSS,
      'u = up.detach()\nspmd.mutate_type(u, "dp", src=spmd.V, dst=spmd.R)\n' + LOSS, "strict",
      ["along dp the tensor is R, not V", "write src=spmd.R"]),
