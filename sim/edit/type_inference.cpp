@@ -1,12 +1,11 @@
-// Another seed says what is equal by chance; it is left out where values have too many bits for
-// that. R and I are told apart by the gradient that came: its terms are of R, the same on all ranks
-// of I.
+// Another seed says what is equal by chance; both runs are made at the same time. R and I are told
+// apart by the gradient that came: its terms are of R, the same on all ranks of I.
 #include "sim/edit/type_inference.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <future>
 #include <map>
 #include <set>
 
@@ -116,21 +115,8 @@ std::pair<std::string, std::map<std::int64_t, std::size_t>> with_lines(
 /// Labels that the judge found for one name after one statement, pass by pass.
 struct Findings {
   std::string held;
-  std::size_t ndim = 0;
   std::vector<std::optional<Label>> values, gradients;
 };
-
-// Whether another value of this kind could be the same: floats that are no whole numbers, and many
-// numbers, are not. Backward begins with 1.
-bool is_by_chance(const ValueReport& report) {
-  constexpr double kBits = 64;
-  return std::ranges::any_of(report.kept, [&](const KeptValue& kept) {
-    const bool begins = report.claim->gradient && kept.count == 1 && kept.largest == 1;
-    const bool whole = !report.in_floats || kept.largest == std::floor(kept.largest);
-    const double bits = static_cast<double>(kept.count) * std::log2(1 + kept.largest);
-    return whole && !begins && bits < kBits;
-  });
-}
 
 class Inference {
  public:
@@ -138,13 +124,13 @@ class Inference {
       : scenario_(scenario),
         registry_(registry),
         options_(options),
-        statements_(Statements(*scenario.program).all()) {
-    options_.keep_elements = 1;
-  }
+        statements_(Statements(*scenario.program).all()) {}
 
   InferredTypes run() {
-    look(scenario_.seed);
-    if (inferred_.failure.empty() && by_chance_) look(scenario_.seed + 1);
+    auto other = std::async(std::launch::async, [&] { return claimed(scenario_.seed + 1); });
+    take(claimed(scenario_.seed));
+    const ClaimedRun second = other.get();
+    if (inferred_.failure.empty()) take(second);
     for (std::size_t i = 0; i < statements_.size(); ++i) {
       for (const std::string& name : statements_[i].names) add(i, name);
     }
@@ -154,29 +140,35 @@ class Inference {
   }
 
  private:
-  void look(std::uint64_t seed) {
+  struct ClaimedRun {
+    ScenarioResult result;
+    std::map<std::int64_t, std::size_t> made;  // statements by the lines of their claims
+  };
+
+  ClaimedRun claimed(std::uint64_t seed) const {
     const SourceText& source = *scenario_.program->source;
-    const auto [text, made] = with_lines(source.text(), statements_, [&](std::size_t i) {
+    auto [text, made] = with_lines(source.text(), statements_, [&](std::size_t i) {
       std::vector<std::string> lines;
       for (const std::string& name : statements_[i].names) {
         lines.push_back(fmt::format("spmd.assert_type({}, spmd.V)", name));
       }
       return lines;
     });
-    Scenario claimed = scenario_;
-    claimed.seed = seed;
-    claimed.program = std::make_shared<const ast::Program>(
+    Scenario scenario = scenario_;
+    scenario.seed = seed;
+    scenario.program = std::make_shared<const ast::Program>(
         parse_program(std::make_shared<const SourceText>(source.file(), text)));
-    ScenarioResult result = run_scenario(claimed, registry_, options_);
-    inferred_.mesh = result.run.layout;
-    if (result.run.error) inferred_.failure = result.run.error->summary();
-    for (const ValueReport& report : result.judgement.values) {
-      const auto statement = report.claim ? made.find(report.line) : made.end();
-      if (statement == made.end()) continue;
+    return {run_scenario(scenario, registry_, options_), std::move(made)};
+  }
+
+  void take(const ClaimedRun& run) {
+    inferred_.mesh = run.result.run.layout;
+    if (run.result.run.error) inferred_.failure = run.result.run.error->summary();
+    for (const ValueReport& report : run.result.judgement.values) {
+      const auto statement = report.claim ? run.made.find(report.line) : run.made.end();
+      if (statement == run.made.end()) continue;
       Findings& found = found_[{statement->second, report.claim->subject}];
       if (found.held.empty()) found.held = report.type.substr(0, report.type.find("  "));
-      if (!report.kept.empty()) found.ndim = report.kept[0].first.meta.shape.size();
-      by_chance_ |= is_by_chance(report);
       (report.claim->gradient ? found.gradients : found.values).push_back(report.label);
     }
   }
@@ -272,7 +264,8 @@ class Inference {
   // ", spmd.PartitionSpec((\"dp\", \"cp\"), None)" where several mesh dims cut one tensor dim, the
   // outermost first; empty elsewhere.
   std::string spec_of(const Findings& findings) const {
-    std::vector<std::map<std::int32_t, std::string>> cuts(findings.ndim);
+    const auto commas = static_cast<std::size_t>(std::ranges::count(findings.held, ','));
+    std::vector<std::map<std::int32_t, std::string>> cuts(commas + 1);  // a scalar has no cuts
     const Label label = findings.values.empty() ? Label() : findings.values[0].value_or(Label());
     for (std::size_t dim = 0; dim < label.placements.size(); ++dim) {
       const auto tensor_dim = static_cast<std::size_t>(label.placements[dim].dim);
@@ -313,9 +306,8 @@ class Inference {
 
   const Scenario& scenario_;
   const OpRegistry& registry_;
-  ScenarioOptions options_;
+  const ScenarioOptions& options_;
   const std::vector<NamedAt> statements_;
-  bool by_chance_ = false;  // of a value that was seen
   std::map<std::pair<std::size_t, std::string>, Findings> found_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> places_;
   InferredTypes inferred_;

@@ -225,7 +225,9 @@ Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) 
     const Argument& target = (*event.args)[i];
     if (!row.op.arguments[i].alias.write || !target.is_tensor()) continue;
     const TensorType* type = type_of(target.tensor());
-    const bool kept = target.tensor().defined() && requires_grad(target.tensor());
+    const bool kept = grad_enabled() && std::ranges::any_of(call.read, [](const ReadTensor& one) {
+                        return requires_grad(one.tensor);
+                      });
     for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
       const SpmdType& own = type->types[dim];
       const SpmdType target = mode_ == TypeMode::kLocal ? without_dim(own) : own;

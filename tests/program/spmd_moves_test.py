@@ -283,6 +283,7 @@ class Moves(Program):
                 ("all_gather(x, 'tp', src=spmd.S(0), dst=spmd.R, split_sizes=[1])",
                  "split_sizes has 1 lengths"),
                 ("assert_type(x, {'tp': 'Q'})", "'Q' is no type"),
+                ("assert_type(x, {}, spmd.PartitionSpec('tp'))", "1 entries for 2 dims"),
         ):
             _, output, errors = self.shardlab(
                 "run", text=program({"tp": 2}, f"x = torch.ones(3, 2)\ny = spmd.{call}\n"))

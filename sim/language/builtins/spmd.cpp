@@ -82,6 +82,11 @@ TensorType types_in(const Values& given, const MeshLayout& mesh, std::size_t ndi
   }
   if (cuts) type = tensor_type(type.types);
   for (const Value* spec : said.specs) {
+    const std::size_t entries = items_of(*spec).size();
+    if (entries != ndim) {
+      fail(Fix{"write one for each tensor dim; None: it is not cut"},
+           "{}: PartitionSpec has {} entries for {} dims", function, entries, ndim);
+    }
     for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
       if (type.types[dim].is_s() && !said.types.contains(dim)) type.types[dim] = {};
     }
@@ -253,7 +258,7 @@ Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
     // The package trusts any S(d) here; one that cannot be judged is V.
     const bool other = known != nullptr && std::ranges::count(known->types, to) > 0;
     if (to.is_s() && (other || to.placement->dim >= static_cast<std::int64_t>(x.ndim()))) to = {};
-    types.entries->emplace_back(axis, to_string(to));
+    types.entries->set(axis, to_string(to));
   }
   claim_all(in, x, {types}, "mutate_type", in.position(), Gradient::kLeft);
   if (kept) typed_program()->has(x, *kept);

@@ -8,6 +8,7 @@
 #include "sim/language/builtins/spmd_moves.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/mesh_value.h"
+#include "sim/language/values/dict_entries.h"
 #include "sim/types/typed_program.h"
 
 namespace shardlab {
@@ -147,8 +148,8 @@ class MoveRun {
     move_.carried = dtype_in(given_["op_dtype"]);
     move_.given = dtype_in(given_["out_dtype"]);
     const auto* options = given_["backward_options"].get<DictValue>();
-    for (std::size_t i = 0; options != nullptr && i < options->entries->size(); ++i) {
-      const auto& [key, value] = (*options->entries)[i];
+    if (options == nullptr) return;
+    for (const auto& [key, value] : *options->entries) {
       if (str(key) == "op_dtype") {
         move_.carries_back = dtype_in(value);
       } else if (str(key) != "async_op") {

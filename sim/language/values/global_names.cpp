@@ -17,39 +17,6 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 32> kModules = {"torch",
-                                                       "functools",
-                                                       "F",
-                                                       "spmd_types",
-                                                       "spmd_types.MeshAxis",
-                                                       "spmd_types.checker",
-                                                       "spmd_types.rules",
-                                                       "torch.nn",
-                                                       "aten",
-                                                       "math",
-                                                       "torch.Tensor",
-                                                       "torch.autograd",
-                                                       "torch.cuda",
-                                                       "torch.nn.functional",
-                                                       "torch.nn.utils",
-                                                       "torch.distributed",
-                                                       "torch.distributed.GroupMember",
-                                                       "torch.distributed.ReduceOp",
-                                                       "torch.distributed._functional_collectives",
-                                                       "torch.distributed.device_mesh",
-                                                       "torch.distributed.device_mesh.DeviceMesh",
-                                                       "torch.distributed.group",
-                                                       "torch.distributed.nn",
-                                                       "torch.distributed.nn.functional",
-                                                       "torch.distributed.tensor",
-                                                       "torch.distributed.tensor.DTensor",
-                                                       "torch.fft",
-                                                       "torch.linalg",
-                                                       "torch.ops",
-                                                       "torch.special",
-                                                       "torch.utils",
-                                                       "torch.utils.checkpoint"};
-
 /// "linalg" of "torch.linalg"; empty for other modules.
 std::string_view family_of(std::string_view module) {
   constexpr std::string_view kTorch = "torch.";

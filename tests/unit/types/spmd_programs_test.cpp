@@ -184,4 +184,13 @@ TEST_CASE("V-40 types are inferred by values and gradients, and hold when they a
   CHECK(infer_types(again, all_ops(), {}).annotated == inferred.annotated);
 }
 
+TEST_CASE("V-40 a dim that several mesh dims cut is annotated in the order of the cuts") {
+  const Scenario scenario = scenario_of(
+      "[mesh]\ndp = 2\ntp = 2\n[inputs]\nx0 = \"f64[8@(tp,dp), 6]\"\n"
+      "[program]\ncode = \"\"\"\nx = x0.to_local()\n\"\"\"\n");
+  const std::string annotated = infer_types(scenario, all_ops(), {}).annotated;
+  CHECK(annotated.find("spmd.assert_type(x, {}, spmd.PartitionSpec((\"tp\", \"dp\"), None))") !=
+        std::string::npos);
+}
+
 }  // namespace shardlab::test
