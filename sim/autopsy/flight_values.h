@@ -90,7 +90,8 @@ class FlightValues {
   void mark() { marks_.push_back(static_cast<std::uint32_t>(size_)); }
   /// A pickle puts the top value aside under a number, and takes it again.
   bool keep(std::uint64_t place) {
-    if (size_ == 0) return false;
+    // Pickles number one after the other.
+    if (size_ == 0 || place > memo_size_ + kRoom) return false;
     if (place >= memo_.size()) memo_.resize(2 * place + kRoom);
     memo_[place] = stack_[size_ - 1];
     memo_size_ = std::max<std::size_t>(memo_size_, place + 1);

@@ -4,70 +4,18 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "base/place_text.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/open_recording.h"
+#include "sim/cli/recorded_promise.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
-#include "sim/judge/posted_steps.h"
 #include "sim/judge/promise_run.h"
 #include "sim/recording/recording_file.h"
-#include "sim/replay/played_calls.h"
 
 namespace shardlab {
 
 namespace {
-
-// Conditions that the recorder saw fail, each line once. A receive from any rank is in the log.
-void add_conditions(const RecordedProgram& program, Promise& promise) {
-  for (const RecordedEvent& event : program.events) {
-    if (event.kind != RecordedKind::kOther || event.name.empty()) continue;
-    const bool of_rank = event.name == "barrier" || event.name == "synchronize";
-    if (of_rank) continue;
-    const bool thread = event.name == "thread";
-    const OpenCondition fresh{
-        thread ? "C4" : "C2",
-        fmt::format("{}: {}", place_text(position_of(program, event)),
-                    thread ? "another thread takes part, so that the order of calls is not the "
-                             "program's"
-                           : event.name + " depends on timing")};
-    const bool known = std::ranges::any_of(
-        promise.open, [&](const OpenCondition& one) { return one.text == fresh.text; });
-    if (!known) promise.open.push_back(fresh);
-  }
-}
-
-// A file of a recorder that notes no waits has the ranks' own order of calls, and where values are
-// used: with waits for sends a rank may only stop earlier.
-Promise promise_of(const RecordedProgram& program, const PromiseOptions& options) {
-  const PlayedCalls played = played_calls(program);
-  Promise promise = promise_of(played.log, static_cast<std::int64_t>(program.ranks));
-  promise.file = program.path;
-  promise.asked = options.asked.value_or(kUsualTransports);
-  if (played.verdict) {
-    promise.open.push_back(condition_of(*played.verdict));
-    return promise;
-  }
-  const auto send =
-      std::ranges::find(played.log.calls, CollectiveKind::kSend, &FabricLog::Call::kind);
-  add_conditions(program, promise);
-  promise.run(options.lazy_groups);
-  const bool waits = std::ranges::any_of(program.events, [](const RecordedEvent& event) {
-    return event.kind == RecordedKind::kOther && event.of;
-  });
-  if (send != played.log.calls.end() && !waits) {
-    // Nor does it say which messages are a batch.
-    std::erase_if(promise.outcomes, [](const auto& one) {
-      return one.first >= Transport::kPairQueue && one.first <= Transport::kOneQueue;
-    });
-    promise.open.push_back(
-        {"C5", fmt::format("{}: the recording does not say where a rank waits for a send: record "
-                           "it again",
-                           place_text(send->position))});
-  }
-  return promise;
-}
 
 std::vector<Promise> promises_of(const ProveArguments& arguments) {
   PromiseOptions options{.lazy_groups = arguments.run.lazy_groups, .runs = arguments.runs};

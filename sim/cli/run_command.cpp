@@ -9,10 +9,12 @@
 #include "sim/cli/forecast.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/open_recording.h"
+#include "sim/cli/recorded_promise.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/cli/watch.h"
 #include "sim/judge/kept_tensors.h"
+#include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
 #include "sim/remesh/plan.h"
 #include "sim/report/html_report.h"
@@ -113,6 +115,13 @@ class Runs {
 
   void add_file(const std::string& path) {
     RunsTable table(std::filesystem::path(path).filename().string());
+    if (arguments_.transport && is_recording_file(path)) {
+      const RecordedProgram program = read_recording(path, export_options(arguments_));
+      if (program.ranks > 1) {
+        code_ = std::max(code_, run_recorded(program, arguments_));
+        return;
+      }
+    }
     if (!is_recording_file(path)) {
       refuse_recording_options(path, arguments_);
       add_points(path, open_scenario(path, arguments_), nullptr, "", table);

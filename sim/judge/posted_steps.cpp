@@ -79,6 +79,7 @@ Promise promise_of(const FabricLog& log, std::int64_t ranks) {
       step.labels.emplace_back(log.calls[call].label == nullptr ? "" : log.calls[call].label);
       step_of[call] = joins ? number - 1 : number;
       if (log.calls[call].any) {
+        step.any = true;
         promise.open.push_back(
             {"C1", place_text(log.calls[call].position) + ": a receive names no sender"});
       }

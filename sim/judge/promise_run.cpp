@@ -32,14 +32,15 @@ class PromiseRun {
       promise.open.insert(promise.open.begin(),
                           crossed ? condition_of(*heard.verdict)
                                   : OpenCondition{"the program fails:", *heard.error});
-    } else if (promise.open.empty()) {
+      return promise;
+    }
+    add_conditions_of_text(heard.log, promise);
+    if (promise.open.empty()) {
       promise.run(asked_.lazy_groups);
-      add_conditions_of_text(heard.log, promise);
     } else {
-      promise.tried.emplace();
-      const bool polls =
+      const bool timed =
           std::ranges::find(promise.open, "C2", &OpenCondition::name) != promise.open.end();
-      polls ? draw(promise) : meet(promise);
+      timed ? draw(promise) : meet(promise);
     }
     return promise;
   }
@@ -107,54 +108,35 @@ class PromiseRun {
     }
   }
 
-  // A run that hangs explains itself: the first one's steps are the promise's from here on.
-  void keep(Promise& promise, Transport transport, Heard& heard) const {
-    ++promise.tried->runs;
-    if (!heard.hangs) return;
-    StepsOutcome outcome = run_steps(heard.promise.steps, {.transport = transport});
-    const bool first =
-        std::ranges::all_of(promise.outcomes, [](const auto& one) { return one.second.ends(); });
-    first ? promise.steps = std::move(heard.promise.steps) : (outcome.chain.clear(), promise.steps);
-    promise.outcomes[transport] = std::move(outcome);
+  StepsOutcome outcome_of(const Heard& heard, Transport transport) const {
+    if (!heard.hangs) return {};
+    return run_steps(heard.promise.steps, {.transport = transport});
   }
 
-  // Every way in which receives from any rank can be met, depth first.
   void meet(Promise& promise) const {
-    for (const Transport transport :
-         {Transport::kNonblocking, Transport::kBlocking, Transport::kBuffered}) {
-      std::set<std::vector<std::int64_t>> leaves;
-      std::vector<std::size_t> way;
-      std::int64_t runs = 0;
-      for (bool more = true; more && !promise.outcomes.contains(transport); ++runs) {
-        promise.tried->all = promise.tried->all && runs < asked_.runs;
-        if (runs == asked_.runs) break;
-        Heard heard = hear(transport, way, 0);
-        std::vector<std::int64_t> met;
-        for (const FabricLog::Call& call : heard.log.calls) {
-          if (call.any) met.insert(met.end(), {call.rank, call.what.peer});
-        }
-        leaves.insert(met);
-        keep(promise, transport, heard);
-        way = heard.log.way;
-        way.resize(heard.log.ways.size());
-        while (!way.empty() && ++way.back() == heard.log.ways[way.size() - 1]) way.pop_back();
-        more = !way.empty();
+    promise.meet(asked_.runs, [&](Transport transport, const std::vector<std::size_t>& way) {
+      Heard heard = hear(transport, way, 0);
+      MetRun run{.ways = heard.log.ways, .way = heard.log.way};
+      for (const FabricLog::Call& call : heard.log.calls) {
+        if (call.any) run.met.emplace_back(call.rank, call.what.peer);
       }
-      promise.outcomes.try_emplace(transport);
-      promise.tried->leaves =
-          std::max(promise.tried->leaves, static_cast<std::int64_t>(leaves.size()));
-    }
+      run.outcome = outcome_of(heard, transport);
+      run.steps = std::move(heard.promise.steps);
+      return run;
+    });
   }
 
   // Orders of PCT.
   void draw(Promise& promise) const {
     std::uint64_t steps = 1;
+    promise.tried.emplace();
     for (const Transport transport : promise.asked) {
       for (std::int64_t i = 0; i < asked_.runs && !promise.outcomes.contains(transport); ++i) {
         const auto number = static_cast<std::uint64_t>(i) + 1;
         Heard heard = hear(transport, {}, i == 0 ? number : pct_seed(steps, number));
         steps = std::max(steps, heard.steps);
-        keep(promise, transport, heard);
+        StepsOutcome outcome = outcome_of(heard, transport);
+        promise.add_tried(transport, std::move(outcome), std::move(heard.promise.steps));
       }
       promise.outcomes.try_emplace(transport);
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
@@ -51,6 +52,39 @@ void Promise::run(bool lazy_groups) {
         run_steps(steps, {.transport = transport, .buffers = 0, .lazy_groups = lazy_groups});
   }
   buffers = least_buffers(steps);
+}
+
+void Promise::add_tried(Transport transport, StepsOutcome outcome, RankSteps ran) {
+  ++tried->runs;
+  if (outcome.ends()) return;
+  const bool first =
+      std::ranges::all_of(outcomes, [](const auto& one) { return one.second.ends(); });
+  if (first) steps = std::move(ran);
+  if (!first) outcome.chain.clear();
+  outcomes[transport] = std::move(outcome);
+}
+
+void Promise::meet(std::int64_t most, const MeetOnce& run) {
+  tried.emplace();
+  for (const Transport transport :
+       {Transport::kNonblocking, Transport::kBlocking, Transport::kBuffered}) {
+    std::set<std::vector<std::pair<std::int32_t, std::int32_t>>> leaves;
+    std::vector<std::size_t> way;
+    std::int64_t runs = 0;
+    for (bool more = true; more && !outcomes.contains(transport); ++runs) {
+      tried->all = tried->all && runs < most;
+      if (runs == most) break;
+      MetRun one = run(transport, std::move(way));
+      leaves.insert(std::move(one.met));
+      add_tried(transport, std::move(one.outcome), std::move(one.steps));
+      way = std::move(one.way);
+      way.resize(one.ways.size());
+      while (!way.empty() && ++way.back() == one.ways[way.size() - 1]) way.pop_back();
+      more = !way.empty();
+    }
+    outcomes.try_emplace(transport);
+    tried->leaves = std::max(tried->leaves, static_cast<std::int64_t>(leaves.size()));
+  }
 }
 
 bool Promise::asks(Transport transport) const {

@@ -2,6 +2,7 @@
 // ranks, or why that cannot be promised.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,6 +44,12 @@ struct Promise {
 
   /// Runs the steps on all transports.
   void run(bool lazy_groups);
+  using MeetOnce = std::function<MetRun(Transport transport, std::vector<std::size_t> way)>;
+  /// Every way in which receives from any rank can be met, depth first; at most so many on each of
+  /// the transports without queues.
+  void meet(std::int64_t most, const MeetOnce& run);
+  /// Adds a run that was tried. One that hangs explains itself: the first one's steps are kept.
+  void add_tried(Transport transport, StepsOutcome outcome, RankSteps ran);
   Kind kind() const;
   bool asks(Transport transport) const;
   /// The first one asked for that hangs; none: they all end.

@@ -17,8 +17,10 @@ using Id = Traffic::Id;
 
 class StepRun {
  public:
-  StepRun(const RankSteps& program, const StepTransport& options)
+  // `met`: if there is one, `program` is its own.
+  StepRun(const RankSteps& program, const StepTransport& options, MetRun* met)
       : program_(program),
+        met_(met),
         queues_(options.transport >= Transport::kPairQueue),
         blocks_(options.transport == Transport::kBlocking),
         traffic_(options.transport, options.buffers),
@@ -32,15 +34,17 @@ class StepRun {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       work.push_back(static_cast<std::int32_t>(rank));
     }
-    while (!work.empty()) {
-      const std::int32_t rank = work.back();
-      work.pop_back();
-      advance(rank);
-      for (const Id id : traffic_.take_completed()) {
-        const std::int32_t owner = traffic_.rank_of(id);
-        if (state(owner).waits_for == id) work.push_back(owner);
+    do {
+      while (!work.empty()) {
+        const std::int32_t rank = work.back();
+        work.pop_back();
+        advance(rank);
+        for (const Id id : traffic_.take_completed()) {
+          const std::int32_t owner = traffic_.rank_of(id);
+          if (state(owner).waits_for == id) work.push_back(owner);
+        }
       }
-    }
+    } while (met_ != nullptr && choose(work));
     return outcome();
   }
 
@@ -51,6 +55,8 @@ class StepRun {
     Id waits_for = -1;
     std::int32_t waits_in = -1;    ///< the step
     std::size_t synchronized = 0;  ///< operations of these steps are complete
+    bool chooses = false;          ///< the next step is a receive from any rank
+    std::int32_t chosen = -1;      ///< the last of these steps that has a sender
   };
   State& state(std::int32_t rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   const std::vector<RankStep>& steps(std::int32_t rank) const {
@@ -104,6 +110,45 @@ class StepRun {
     }
   }
 
+  // Gives one of the receives from any rank its sender. If no message is there for any of them,
+  // they wait for those that they met in the program.
+  bool choose(std::vector<std::int32_t>& work) {
+    std::vector<std::pair<std::int32_t, std::int32_t>> ways;
+    for (std::int32_t rank = 0; rank < std::ssize(ranks_); ++rank) {
+      if (!state(rank).chooses) continue;
+      const Operation& what = step(rank, state(rank).next).posts[0];
+      for (std::int32_t sender = 0; sender < std::ssize(ranks_); ++sender) {
+        if (sent_[{sender, rank, what.group, what.tag}] > 0) ways.emplace_back(rank, sender);
+      }
+      work.push_back(rank);
+    }
+    const auto take = [&](std::int32_t rank) {
+      state(rank).chooses = false;
+      state(rank).chosen = state(rank).next;
+    };
+    if (ways.empty()) {
+      std::ranges::for_each(work, take);
+      return !work.empty();
+    }
+    if (met_->way.size() == met_->ways.size()) met_->way.push_back(0);
+    const auto [rank, sender] = ways[met_->way[met_->ways.size()]];
+    met_->ways.push_back(ways.size());
+    met_->met.emplace_back(rank, sender);
+    auto& steps = met_->steps.ranks[static_cast<std::size_t>(rank)];
+    steps[static_cast<std::size_t>(state(rank).next)].posts[0].peer = sender;
+    take(rank);
+    work = {rank};
+    return true;
+  }
+
+  // Messages that are posted, and that no receive was posted for.
+  void note_messages(std::int32_t rank, const RankStep& step) {
+    for (const Operation& what : step.posts) {
+      if (what.kind == Operation::Kind::kSend) ++sent_[{rank, what.peer, what.group, what.tag}];
+      if (what.kind == Operation::Kind::kReceive) --sent_[{what.peer, rank, what.group, what.tag}];
+    }
+  }
+
   void advance(std::int32_t rank) {
     State& own = state(rank);
     if (own.waits_for >= 0 && !traffic_.complete(own.waits_for)) return;
@@ -112,8 +157,10 @@ class StepRun {
     for (;; ++own.next) {
       if (blocks_ && own.next > 0 && !complete(rank, own.next - 1, own.next - 1)) return;
       if (own.next == count || !has_needs(rank, own.next)) return;
-      if (!has_communicators(rank, own.next)) return;
       const RankStep& one = step(rank, own.next);
+      own.chooses = met_ != nullptr && one.any && own.chosen != own.next;
+      if (own.chooses || !has_communicators(rank, own.next)) return;
+      if (met_ != nullptr) note_messages(rank, one);
       own.first.push_back(one.posts.empty() ? -1 : traffic_.post(rank, one.posts));
       for (std::size_t i = 0; i < one.posts.size(); ++i) {
         note(own.first.back() + static_cast<Id>(i), own.next);
@@ -190,6 +237,9 @@ class StepRun {
   }
 
   const RankSteps& program_;
+  MetRun* const met_;
+  // By sender, receiver, group and tag.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>, int> sent_;
   const bool queues_, blocks_;
   Traffic traffic_;
   std::vector<State> ranks_;
@@ -227,7 +277,14 @@ std::vector<WrongMessage> wrong_messages(const RankSteps& program) {
 }
 
 StepsOutcome run_steps(const RankSteps& program, const StepTransport& options) {
-  return StepRun(program, options).run();
+  return StepRun(program, options, nullptr).run();
+}
+
+MetRun meet_steps(RankSteps program, const StepTransport& options, std::vector<std::size_t> way) {
+  MetRun met{.ways = {}, .way = std::move(way), .steps = std::move(program)};
+  met.outcome = StepRun(met.steps, options, &met).run();
+  std::ranges::stable_sort(met.met, {}, [](const auto& one) { return one.first; });
+  return met;
 }
 
 // A program that ends with some number ends with every larger one.

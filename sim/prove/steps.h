@@ -18,6 +18,7 @@ struct RankStep {
   std::vector<std::string> labels;  ///< of them: "F2 of stage 1"; empty where not known
   /// The host waits for its device: for all that was posted, where the device has queues.
   bool synchronizes = false;
+  bool any = false;        ///< a receive from any rank; its peer is the one that was met
   std::string text;        ///< in reports: "0SEND_F1 -> 1"
   std::int32_t place = 0;  ///< in the rank's program
 };
@@ -71,6 +72,17 @@ struct WrongMessage {
 std::vector<WrongMessage> wrong_messages(const RankSteps& program);
 
 StepsOutcome run_steps(const RankSteps& program, const StepTransport& options);
+
+/// A run in which receives from any rank wait until no rank can go on; then one of them takes a
+/// message.
+struct MetRun {
+  std::vector<std::size_t> ways, way;  ///< the number of ways, each time, and the way that is taken
+  std::vector<std::pair<std::int32_t, std::int32_t>> met = {};  ///< receivers with their senders
+  RankSteps steps = {};                                         ///< with these senders
+  StepsOutcome outcome = {};
+};
+/// `way`: the first choices; behind them the first way is taken.
+MetRun meet_steps(RankSteps program, const StepTransport& options, std::vector<std::size_t> way);
 /// The least number of buffered messages of each channel with which the program ends in kBlocking;
 /// empty if no number is enough.
 std::optional<std::int64_t> least_buffers(const RankSteps& program);

@@ -188,6 +188,7 @@ EXCHANGES = {
     "_c10d_functional::wait_tensor": None,
 }
 ANY_SENDER = "c10d::recv_any_source_"
+MESSAGES = ("c10d::send", "c10d::recv_", ANY_SENDER)
 # Those whose operand C++ may have filled: DDP's order of buckets.
 SENT = ("c10d::broadcast_", "c10d::allreduce_", "c10d::send")
 OBJECTS = (
@@ -995,6 +996,33 @@ class _OnTop:
             _push_mode(self.own)
 
 
+# Methods of a process group by which Python posts calls.
+POSTS = (
+    "allgather", "_allgather_base", "allgather_into_tensor_coalesced", "allreduce",
+    "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv",
+    "recv_anysource", "reduce", "reduce_scatter", "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced", "scatter", "send",
+)
+# Methods of a pipeline stage that give the messages of a microbatch, what they are, and whether
+# they are received.
+_MESSAGES_OF_STAGES = (
+    ("get_fwd_recv_ops", "F%d of stage %d", True),
+    ("get_bwd_recv_ops", "B%d of stage %d", True),
+    ("get_fwd_send_ops", "F%d of stage %d", False),
+    ("get_bwd_send_ops", "B%d of stage %d", False),
+)
+
+
+def _targets(stage, text, count):
+    """The stage that each message of a microbatch is for; empty if that is not known."""
+    if text[0] == "F":
+        lists = [stage.act_send_info[place] for place in sorted(stage.act_send_info)]
+    else:
+        lists = [stage.grad_send_info]
+    stages = [one for targets in lists for one in targets if one is not None]
+    return stages if len(stages) == count else []
+
+
 class _Moves:
     """Moves between placements, and between DTensors and their pieces, are no ops: the static
     methods that make them are replaced while a recording runs."""
@@ -1017,6 +1045,11 @@ class _Moves:
         self.undo.append((work, "is_completed", completed))
         work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
+        for name in POSTS:
+            self.watch_posts(torch._C._distributed_c10d.ProcessGroup, name)
+        pipeline = sys.modules.get("torch.distributed.pipelining.stage")
+        for name, text, receives in _MESSAGES_OF_STAGES if pipeline else ():
+            self.label(pipeline._PipelineStageBase, name, text, receives)
 
         # They would take Python's dispatcher, without which calls are not seen, for a compiler.
         original = functional_collectives._are_we_tracing
@@ -1053,6 +1086,33 @@ class _Moves:
                 self.recorder.quiet -= 1
 
         setattr(owner, name, quietly)
+        self.undo.append((owner, name, function))
+
+    def watch_posts(self, owner, name):
+        post, recorder = getattr(owner, name, None), self.recorder
+        if post is None:
+            return  # of another release
+
+        def posts(*args, **kwargs):
+            recorder.note_thread()
+            return post(*args, **kwargs)
+
+        self.undo.append((owner, name, owner.__dict__.get(name)))
+        setattr(owner, name, posts)
+
+    def label(self, owner, name, text, receives):
+        """Messages know what they are, so that crossed ones of one shape are told apart."""
+        function, labels = getattr(owner, name), self.recorder.labels
+
+        def labelled(stage, microbatch):
+            ops = function(stage, microbatch)
+            own = [stage.stage_index] * len(ops)
+            for op, to in zip(ops, own if receives else _targets(stage, text, len(ops))):
+                kept = labels.setdefault(id(op.tensor), collections.deque())
+                kept.append((text % (microbatch, to), op.tensor))
+            return ops
+
+        setattr(owner, name, labelled)
         self.undo.append((owner, name, function))
 
     def replace_objects(self, owner, name):
@@ -2254,6 +2314,9 @@ class _Calls:
         ]
         if _joins_batch():
             event["joins"] = True
+        labels = self.labels.get(id(_leaves(args[:1])[0])) if func._schema.name in MESSAGES else None
+        if labels:
+            event["label"] = labels.popleft()[0]
         return event
 
     def put_collective(self, event, name, args, result):
@@ -2278,9 +2341,18 @@ class _Calls:
         """A step of the rank that is no call: a proof that nothing hangs needs all of them."""
         self.file.put({"k": "wait", **self.places.here(), **fields})
 
+    def note_thread(self):
+        """Of a call or a wait: whether it is in no order with those of the recording's thread. One
+        thread of autograd is, since the program waits for its end."""
+        own = threading.get_ident()
+        if _in_backward():
+            self.engines.add(own)
+        if len(self.engines) > 1 if _in_backward() else own != self.thread:
+            self.elsewhere.append(self.places.line_here())
+
     def wait_for_work(self, wait, work, *args, **kwargs):
         if threading.get_ident() != self.thread:
-            self.elsewhere.append(self.places.line_here())
+            self.note_thread()
             return wait(work, *args, **kwargs)
         _, event, given = self.works.pop(id(work), (None, None, None))
         try:
@@ -2790,7 +2862,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.exchanged = 0  # collectives so far
         self.thread = threading.get_ident()
         self.polled = set()  # places of polls
-        self.elsewhere = []  # lines of other threads that wait for collectives
+        self.engines = set()  # threads of autograd that have posted calls
+        self.elsewhere = []  # lines of other threads that post collectives, or wait for them
+        self.labels = {}  # id of a tensor of messages -> what they are, and the tensor
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
         self.left_out = 0  # values over the limit of which there is no whole
@@ -2860,7 +2934,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         if kind is None:
             with self.own:
                 self.check_end()
-                for line in self.elsewhere:
+                for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
         end = {

@@ -87,6 +87,7 @@ const std::unordered_map<std::string_view, EventReader::Field>& EventReader::fie
       {"name", text<&Event::name>},
       {"class", text<&Event::name>},
       {"call", text<&Event::name>},
+      {"label", text<&Event::name>},
       {"op", text<&Event::op>},
       {"grads", numbers<&Event::gradients>},
       {"leaves", numbers<&Event::leaves>},

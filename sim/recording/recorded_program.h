@@ -146,7 +146,7 @@ struct RecordedEvent {
   std::vector<bool> constant;                   ///< function: results without a gradient
   std::vector<RecordedType> types;              ///< typed: of the tensor; of operand and result
 
-  std::string name;                     ///< input, check, function; module: its class; typed: call
+  std::string name;                     ///< input, check, function; class, call or label of others
   std::vector<std::string> checkpoint;  ///< input, constant: path, name and sha256 of a tensor
   std::string node;                     ///< op of backward: "AccumulateGrad"
   std::optional<std::size_t> call;      ///< its number; of an op: the call that it is a part of

@@ -93,11 +93,9 @@ class RecordedSteps {
     call.joins = event.joins;
     call.any = event.any;
     call.position.column = 0;
+    if (is_recorded_message(event) && !event.name.empty()) call.label = event.name.c_str();
     ranks_[static_cast<std::size_t>(call.rank)].calls[at].push_back(number);
-    if (event.group < 0) return;
-    // A replay has one group of the same ranks, where a program may have several.
-    FabricLog::Group group = log_.groups[static_cast<std::size_t>(call.what.group)];
-    call.what.group = group_of(event.group, std::move(group));
+    if (event.group >= 0) recorded_.try_emplace(call.what.group, event.group);
   }
 
   void note_event(std::size_t at) {
@@ -123,11 +121,19 @@ class RecordedSteps {
     }
   }
 
-  std::int32_t group_of(std::int32_t recorded, FabricLog::Group group) {
-    const auto next = static_cast<std::int32_t>(log_.groups.size());
-    const auto [known, fresh] = groups_.try_emplace({recorded, group.ranks}, next);
-    if (fresh) log_.groups.push_back(std::move(group));
-    return known->second;
+  // The log's group of the recorded one; collectives of DTensors do not say which one is theirs.
+  std::int32_t group_of(std::int32_t recorded, const std::vector<std::int64_t>& ranks) {
+    const auto all = static_cast<std::int32_t>(log_.groups.size());
+    std::int32_t number = 0;
+    const auto is_other = [&] {
+      return log_.groups[static_cast<std::size_t>(number)].ranks != ranks ||
+             recorded_.try_emplace(number, recorded).first->second != recorded;
+    };
+    while (number < all && is_other()) ++number;
+    if (number < all) return number;
+    log_.groups.push_back({"of a barrier", ranks});
+    recorded_.try_emplace(all, recorded);
+    return all;
   }
 
   void put(Event::Kind kind, std::size_t rank, std::int32_t call, const SourcePosition& at) {
@@ -137,7 +143,7 @@ class RecordedSteps {
   void put_barrier(std::int32_t rank, const RecordedEvent& event, const SourcePosition& at) {
     const RecordedGroup& ranks = program_.groups.at(static_cast<std::size_t>(event.group));
     const auto& members = ranks[ranks.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
-    const std::int32_t group = group_of(event.group, {"of a barrier", members});
+    const std::int32_t group = group_of(event.group, members);
     const auto call = static_cast<std::int32_t>(log_.calls.size());
     log_.calls.push_back({.rank = rank,
                           .kind = CollectiveKind::kBarrier,
@@ -153,8 +159,7 @@ class RecordedSteps {
   FabricLog& log_;
   const std::vector<std::unique_ptr<CallWatch>>& watches_;
   std::vector<Rank> ranks_;
-  // The log's number of a recorded group with these ranks.
-  std::map<std::pair<std::int32_t, std::vector<std::int64_t>>, std::int32_t> groups_;
+  std::map<std::int32_t, std::int32_t> recorded_;  // number of the log's group in the recording
 };
 
 }  // namespace

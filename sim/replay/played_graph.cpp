@@ -34,11 +34,13 @@ class Lowering {
     graph_.meshes = program.meshes;
     graph_.values = program.values;
     works_.resize(program.ranks);
+    exchanges_.resize(program.ranks);
     played_.missing.assign(program.events.size(), false);
   }
 
   PlayedGraph lower() {
     match_messages();
+    find_overlaps();
     for (event_ = 0; event_ < program_.events.size(); ++event_) {
       const RecordedEvent& event = program_.events[event_];
       add(event);
@@ -117,6 +119,8 @@ class Lowering {
           look(event, event.gives);
         }
         return;
+      case kOther:
+        return wait_as_recorded(event);
       default:
         if (is_recorded_message(event)) return add_message(event);
         if (is_played(program_, event)) add_call(event);
@@ -187,6 +191,7 @@ class Lowering {
                          },
                          .fresh = [&] { return fresh(); },
                          .add = [&](NodeKind kind) -> GraphNode& { return node(kind, rank); }});
+      if (overlapped_.contains(event_)) begin_works(event, begin);
       // Its values are needed behind its last node.
       if (graph_.nodes.size() > begin + 1) look_at_given(event, rank);
       return;
@@ -284,24 +289,35 @@ class Lowering {
   std::vector<GraphGroup> groups_of(const RecordedEvent& event) {
     if (event.group < 0) return {};
     const RecordedGroup& ranks = program_.groups[static_cast<std::size_t>(event.group)];
-    if (const auto dim = dim_along(program_.meshes[0].shape, ranks)) {
-      return {{.mesh = 0, .dims = {*dim}}};
-    }
+    const auto is_first = [&](const auto& one) { return first_with(one) == event.group; };
+    const auto dim = dim_along(program_.meshes[0].shape, ranks);
+    if (dim && std::ranges::all_of(ranks, is_first)) return {{.mesh = 0, .dims = {*dim}}};
     std::vector<GraphGroup> groups;
-    for (const std::vector<std::int64_t>& one : ranks) groups.push_back(group_of(one));
+    for (const std::vector<std::int64_t>& one : ranks) {
+      groups.push_back(group_of(one, is_first(one) ? 0 : event.group));
+    }
     return groups;
   }
 
-  GraphGroup group_of(const std::vector<std::int64_t>& ranks) {
-    bool all = std::ssize(ranks) == graph_.world;
+  // Meshes have the communicators of the first groups with their ranks. Others have their own.
+  std::int32_t first_with(const std::vector<std::int64_t>& ranks) const {
+    const auto found = std::ranges::find_if(program_.groups, [&](const RecordedGroup& group) {
+      return std::ranges::find(group, ranks) != group.end();
+    });
+    return static_cast<std::int32_t>(found - program_.groups.begin());
+  }
+
+  // `number`: 0 of the first one with these ranks.
+  GraphGroup group_of(const std::vector<std::int64_t>& ranks, std::int32_t number) {
+    bool all = std::ssize(ranks) == graph_.world && number == 0;
     for (std::size_t i = 0; all && i < ranks.size(); ++i) {
       all = ranks[i] == static_cast<std::int64_t>(i);
     }
     if (all) return {};
     const auto next = static_cast<std::int32_t>(graph_.meshes.size());
-    const auto [known, fresh] = own_groups_.try_emplace(ranks, next);
+    const auto [known, fresh] = own_groups_.try_emplace({number, ranks}, next);
     if (fresh) {
-      graph_.meshes.push_back({.names = {"group"},
+      graph_.meshes.push_back({.names = {number == 0 ? "group" : fmt::format("group_{}", number)},
                                .shape = {static_cast<std::int64_t>(ranks.size())},
                                .ranks = ranks,
                                .part = {}});
@@ -368,13 +384,59 @@ class Lowering {
     message.tag = std::get<Scalar>(event.args[3].value).to_int();
     std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
     message.work = static_cast<std::int32_t>(works.size());
-    works.push_back({.value = sends ? -1 : x, .over = false});
+    works.push_back({.event = event_, .values = {}, .over = false});
+    if (!sends) works.back().values = {x};
   }
 
   struct Pending {
-    std::int32_t value = -1;  // filled by a message; -1: it is sent
+    std::size_t event = 0;
+    std::vector<std::int32_t> values;  // that it fills
     bool over = false;
   };
+
+  // Collectives of one rank that are waited for behind another one: ranks may have several
+  // groups' in different orders. Those that are waited for at once need no work.
+  void find_overlaps() {
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      const RecordedEvent& event = program_.events[i];
+      if (event.rank < 0) continue;
+      std::vector<std::size_t>& own = exchanges_[static_cast<std::size_t>(event.rank)];
+      if (event.kind == RecordedKind::kCollect) own.push_back(i);
+      const bool waits = event.kind == RecordedKind::kOther && event.of;
+      if (!waits || *event.of + 1 >= own.size()) continue;
+      const RecordedEvent& begun = program_.events[own[*event.of]];
+      const bool fills = begun.op.starts_with("c10d.") && !is_recorded_message(begun);
+      if (fills) overlapped_.insert(own[*event.of]);
+    }
+  }
+
+  // The collectives among the event's nodes, from `begin` on.
+  void begin_works(const RecordedEvent& event, std::size_t begin) {
+    std::vector<std::int32_t> values;
+    for (const auto* given : {&event.out, &event.written}) {
+      for (const EventValue& one : *given) values.push_back(one.id.id);
+    }
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = begin; i < graph_.nodes.size(); ++i) {
+      GraphNode& one = graph_.nodes[i];
+      if (one.kind != NodeKind::kCollective) continue;
+      one.async = true;
+      one.work = static_cast<std::int32_t>(works.size());
+      works.push_back({.event = event_, .values = values, .over = false});
+    }
+  }
+
+  // PyTorch may have had a buffer for a message: here its send is waited for at the end.
+  void wait_as_recorded(const RecordedEvent& event) {
+    if (event.rank < 0 || !event.of) return;
+    const auto& exchanges = exchanges_[static_cast<std::size_t>(event.rank)];
+    if (*event.of >= exchanges.size()) return;
+    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const bool sent = works[i].values.empty();
+      if (!works[i].over && !sent && works[i].event == exchanges[*event.of]) wait(event.rank, i);
+    }
+  }
 
   void wait(std::int32_t rank, std::size_t work) {
     works_[static_cast<std::size_t>(rank)][work].over = true;
@@ -388,7 +450,8 @@ class Lowering {
                      [&](std::int32_t number) { taken.insert(number); });
     const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
     for (std::size_t i = 0; i < works.size(); ++i) {
-      if (!works[i].over && taken.contains(works[i].value)) wait(event.rank, i);
+      const auto is_taken = [&](std::int32_t value) { return taken.contains(value); };
+      if (!works[i].over && std::ranges::any_of(works[i].values, is_taken)) wait(event.rank, i);
     }
   }
 
@@ -420,7 +483,7 @@ class Lowering {
                                    "all_reduce", edit.value);
         sum.in_place = true;
         sum.args = {{std::vector{value(edit.value)}}, {std::vector{value(edit.value)}}};
-        sum.group = group_of(group);
+        sum.group = group_of(group, 0);
       }
     }
     if (!edit.less.empty()) {
@@ -454,9 +517,12 @@ class Lowering {
   ProgramGraph graph_;
   PlayedGraph played_;
   std::size_t event_ = 0;
-  std::map<std::vector<std::int64_t>, std::int32_t> own_groups_;  // numbers of meshes
-  std::vector<std::vector<Pending>> works_;                       // by rank
-  std::set<std::size_t> met_;                                     // events of messages that meet
+  // Numbers of meshes, by number and ranks of groups.
+  std::map<std::pair<std::int32_t, std::vector<std::int64_t>>, std::int32_t> own_groups_;
+  std::vector<std::vector<Pending>> works_;          // by rank
+  std::vector<std::vector<std::size_t>> exchanges_;  // by rank, events
+  std::set<std::size_t> overlapped_;                 // events that others overlap
+  std::set<std::size_t> met_;                        // events of messages that meet
 };
 
 }  // namespace

@@ -41,11 +41,17 @@ void add_failures(const RecordedProgram& program, const WorldResult& result,
   }
 }
 
-// Messages that have no other side.
+// Messages that have no other side, or that reach a receive of another one.
 void add_lost_messages(const RecordedProgram& program, const PlayedGraph& graph,
                        ReplayReport& report) {
   std::vector<bool> met(program.events.size(), false);
-  for (const auto& [receive, send] : graph.messages) met[receive] = met[send] = true;
+  for (const auto& [receive, send] : graph.messages) {
+    met[receive] = met[send] = true;
+    const RecordedEvent &here = program.events[receive], &there = program.events[send];
+    if (here.name == there.name || here.name.empty() || there.name.empty()) continue;
+    report.differences.push_back({here.line, place_of(program, here), here.op, "message", here.name,
+                                  fmt::format("{}, which rank {} sent", there.name, there.rank)});
+  }
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     const RecordedEvent& event = program.events[i];
     if (!is_recorded_message(event) || met[i]) continue;

@@ -43,6 +43,8 @@ RECORDED = {
     "batched_2": [],
     "first_use_4": HANGS["first_use"][0],
     "two_groups_2": HANGS["two_groups"][0],
+    "other_calls_2": HANGS["two_groups"][0],
+    "other_group_2": HANGS["two_groups"][0],
     # A group's queue has the message before the barrier on one rank, and behind it on the other.
     "before_a_barrier_2": ["group_queue", "one_queue", "blocking"],
     "schedule_2": ["pair_queue", "group_queue", "one_queue", "blocking"],
@@ -216,7 +218,8 @@ class Prove(program.Program):
         for name, condition, places in (
                 ("any_sender_3", "C1", self.line_of("        dist.recv(t)")),
                 ("poll_2", "C2", self.line_of("work.is_completed()")),
-                ("threads_2", "C4", self.line_of("        dist.all_reduce(t)")[:1])):
+                ("threads_2", "C4", self.line_of("        dist.all_reduce(t)")[:1]),
+                ("posts_elsewhere_2", "C4", self.line_of("own = threading.Thread(target=lambda"))):
             with self.subTest(name):
                 code, found = self.prove(self.recorded(name))
                 self.assertEqual((code, found["verdict"]), (2, "not_given"))
@@ -228,6 +231,38 @@ class Prove(program.Program):
         self.assertEqual(code, 2)
         self.assertRegex(found["conditions"][0]["text"],
                          r"^orders\.py:\d+: a wait that failed depends on timing")
+
+    def test_receives_from_any_rank_of_a_recording_are_met_in_every_way(self):
+        found = self.prove(self.recorded("any_sender_3"))[1]
+        self.assertEqual((found["tried"]["leaves"], found["tried"]["all"]), (2, True))
+        self.assertTrue(all(fabric["ends"] for fabric in found["transports"].values()))
+        self.assertNotIn("free", self.shardlab("prove", self.recorded("any_sender_3"))[1])
+
+    def test_crossed_messages_of_a_recorded_schedule(self):
+        """As many as the reference counts for this schedule with defer_pp_recv=True."""
+        code, found = self.prove("--transport", "nonblocking", self.recorded("deferred_2"))
+        self.assertEqual((code, found["verdict"]), (1, "wrong_delivery"))
+        self.assertEqual([(one["sent"], one["received"]) for one in found["wrong_messages"]],
+                         [("B0 of stage 1", "F2 of stage 1"), ("F2 of stage 1", "B0 of stage 1"),
+                          ("B1 of stage 1", "F3 of stage 1"), ("F3 of stage 1", "B1 of stage 1")])
+        code, output, _ = self.shardlab("replay", self.recorded("deferred_2"))
+        self.assertEqual(code, 1)
+        self.assertIn("expected F2 of stage 1\n  got      B0 of stage 1, which rank 0 sent", output)
+        self.fine("replay", self.recorded("schedule_2"))
+
+    def test_recordings_run_on_a_fabric(self):
+        for name, wanted in RECORDED.items():
+            for fabric in ("nonblocking", "group_queue"):
+                with self.subTest(f"{name} {fabric}"):
+                    code, output, _ = self.shardlab("run", "--transport", fabric,
+                                                    self.recorded(name))
+                    self.assertEqual(code, 1 if fabric in wanted else 0, output)
+                    self.assertEqual("hangs where" in output, fabric in wanted)
+        code, output, _ = self.shardlab("run", "--json", "--transport", "pair_queue",
+                                        self.recorded("head_on_2"))
+        found = json.loads(output)
+        self.assertEqual((code, found["ok"], found["promise"]["verdict"]), (1, True, "hangs"))
+        self.assertEqual(list(found["promise"]["transports"]), ["pair_queue"])
 
     def noted(self, name, behind, wait):
         """The proof of a recording with a further wait behind some calls."""

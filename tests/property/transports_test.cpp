@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/prove/promise.h"
 #include "sim/prove/steps.h"
 
 using namespace shardlab;
@@ -286,6 +287,131 @@ class ProgramDraw {
   std::mt19937 random_;
 };
 
+// Messages alone, of which some receives take any sender: every order of steps, every choice.
+class EveryMeeting {
+ public:
+  EveryMeeting(const RankSteps& program, Transport transport)
+      : program_(program), transport_(transport) {}
+
+  /// Whether some run cannot go on before its end.
+  bool hangs() {
+    State start{std::vector<std::size_t>(program_.ranks.size()), {}};
+    std::vector<State> open = {start};
+    std::set<State> seen = {start};
+    bool hangs = false;
+    while (!open.empty()) {
+      const State state = open.back();
+      open.pop_back();
+      bool last = true, ended = true;
+      for (std::size_t rank = 0; rank < state.next.size(); ++rank) {
+        const std::size_t at = state.next[rank], steps = program_.ranks[rank].size();
+        const bool waits = transport_ == Transport::kBlocking && at > 0;
+        const bool goes = !waits || complete(state, rank, at - 1);
+        ended = ended && goes && at == steps;
+        if (!goes || at == steps) continue;
+        for (const State& further : steps_from(state, rank)) {
+          last = false;
+          if (seen.insert(further).second) open.push_back(further);
+        }
+      }
+      hangs = hangs || (last && !ended);
+    }
+    return hangs;
+  }
+
+ private:
+  struct State {
+    std::vector<std::size_t> next;
+    std::map<std::pair<std::size_t, std::size_t>, std::int32_t> met;  // by rank and step
+    auto operator<=>(const State&) const = default;
+  };
+
+  std::int32_t peer(const State& state, std::size_t rank, std::size_t step) const {
+    const auto found = state.met.find({rank, step});
+    return found == state.met.end() ? program_.ranks[rank][step].posts[0].peer : found->second;
+  }
+  // Those that a rank has posted to or from a peer, among its first steps.
+  std::size_t posted(const State& state, std::size_t rank, Kind kind, std::int32_t with,
+                     std::size_t end) const {
+    std::size_t count = 0;
+    for (std::size_t step = 0; step < end; ++step) {
+      const RankStep& one = program_.ranks[rank][step];
+      const bool is_one = !one.posts.empty() && one.posts[0].kind == kind;
+      count += is_one && peer(state, rank, step) == with ? 1 : 0;
+    }
+    return count;
+  }
+  bool complete(const State& state, std::size_t rank, std::size_t step) const {
+    if (program_.ranks[rank][step].posts.empty()) return true;
+    const Kind kind = program_.ranks[rank][step].posts[0].kind;
+    if (kind == Kind::kSend && transport_ == Transport::kBuffered) return true;
+    const std::int32_t other = peer(state, rank, step);
+    const Kind theirs = kind == Kind::kSend ? Kind::kReceive : Kind::kSend;
+    const auto index = static_cast<std::size_t>(other);
+    return posted(state, index, theirs, static_cast<std::int32_t>(rank), state.next[index]) >=
+           posted(state, rank, kind, other, step + 1);
+  }
+  std::vector<State> steps_from(const State& state, std::size_t rank) const {
+    const std::size_t at = state.next[rank];
+    const RankStep& step = program_.ranks[rank][at];
+    State further = state;
+    ++further.next[rank];
+    for (const std::int32_t need : step.needs) {
+      if (!complete(state, rank, static_cast<std::size_t>(need))) return {};
+    }
+    if (!step.any) return {further};
+    std::vector<State> all;
+    for (std::size_t sender = 0; sender < state.next.size(); ++sender) {
+      const auto own = static_cast<std::int32_t>(rank), other = static_cast<std::int32_t>(sender);
+      if (posted(state, sender, Kind::kSend, own, state.next[sender]) <=
+          posted(state, rank, Kind::kReceive, other, at)) {
+        continue;
+      }
+      further.met[{rank, at}] = other;
+      all.push_back(further);
+    }
+    return all;
+  }
+
+  const RankSteps& program_;
+  const Transport transport_;
+};
+
+// A receive from any rank is waited for at once.
+RankSteps messages_of(std::mt19937& random) {
+  const auto number = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  RankSteps result;
+  const int ranks = number(2, 4);
+  result.ranks.resize(static_cast<std::size_t>(ranks));
+  result.groups = {{}};
+  for (int rank = 0; rank < ranks; ++rank) result.groups[0].push_back(rank);
+  std::vector<std::vector<std::pair<Operation, bool>>> own(result.ranks.size());
+  for (int i = number(2, 6); i > 0; --i) {
+    const int from = number(0, ranks - 1), to = (from + number(1, ranks - 1)) % ranks;
+    own[static_cast<std::size_t>(from)].push_back({{.kind = Kind::kSend, .peer = to}, false});
+    own[static_cast<std::size_t>(to)].push_back(
+        {{.kind = Kind::kReceive, .peer = from}, number(1, 100) <= 40});
+  }
+  for (std::size_t rank = 0; rank < own.size(); ++rank) {
+    for (std::size_t i = 1; i < own[rank].size(); ++i) {
+      if (number(1, 100) <= 25) std::swap(own[rank][i], own[rank][i - 1]);
+    }
+    std::vector<std::int32_t> pending;
+    std::vector<RankStep>& steps = result.ranks[rank];
+    for (const auto& [what, any] : own[rank]) {
+      pending.push_back(static_cast<std::int32_t>(steps.size()));
+      steps.push_back({.needs = {}, .posts = {what}, .any = any});
+      if (!any && number(1, 100) <= 40) continue;
+      steps.push_back({.needs = {pending.back()}, .posts = {}});
+      pending.pop_back();
+    }
+    for (const std::int32_t one : pending) steps.push_back({.needs = {one}, .posts = {}});
+  }
+  return result;
+}
+
 // The rule for what the order of transports promises.
 bool holds_in_all_before(const std::map<Transport, bool>& ends) {
   bool strict = false;
@@ -346,4 +472,26 @@ TEST_CASE("each transport ends a drawn program as every interleaving of it ends"
   MESSAGE(tried << " programs, " << states << " states, " << left_out << " left out as too large, "
                 << hang << " hang where a group has one queue, " << differ << " differ");
   CHECK(left_out < tried / 4);
+}
+
+TEST_CASE("receives from any rank hang where some choice of senders hangs") {
+  std::mt19937 random(setting("SHARDLAB_SEED", 1));
+  std::uint32_t hang = 0, differ = 0;
+  const std::uint32_t wanted = setting("SHARDLAB_PROGRAMS", 10'000) / 4;
+  for (std::uint32_t draw = 0; draw < wanted; ++draw) {
+    const RankSteps program = messages_of(random);
+    Promise promise;
+    promise.meet(100'000, [&](Transport transport, const std::vector<std::size_t>& way) {
+      return meet_steps(program, {.transport = transport}, way);
+    });
+    for (const auto& [transport, outcome] : promise.outcomes) {
+      const bool expected = EveryMeeting(program, transport).hangs();
+      CAPTURE(draw);
+      CAPTURE(to_string(transport));
+      CHECK(outcome.ends() == !expected);
+      hang += expected ? 1 : 0;
+      differ += outcome.ends() == expected ? 1 : 0;
+    }
+  }
+  MESSAGE(3 * wanted << " verdicts, " << hang << " hang, " << differ << " differ");
 }

@@ -292,6 +292,9 @@ class _Calls:
         ]
         if _joins_batch():
             event["joins"] = True
+        labels = self.labels.get(id(_leaves(args[:1])[0])) if func._schema.name in MESSAGES else None
+        if labels:
+            event["label"] = labels.popleft()[0]
         return event
 
     def put_collective(self, event, name, args, result):
@@ -316,9 +319,18 @@ class _Calls:
         """A step of the rank that is no call: a proof that nothing hangs needs all of them."""
         self.file.put({"k": "wait", **self.places.here(), **fields})
 
+    def note_thread(self):
+        """Of a call or a wait: whether it is in no order with those of the recording's thread. One
+        thread of autograd is, since the program waits for its end."""
+        own = threading.get_ident()
+        if _in_backward():
+            self.engines.add(own)
+        if len(self.engines) > 1 if _in_backward() else own != self.thread:
+            self.elsewhere.append(self.places.line_here())
+
     def wait_for_work(self, wait, work, *args, **kwargs):
         if threading.get_ident() != self.thread:
-            self.elsewhere.append(self.places.line_here())
+            self.note_thread()
             return wait(work, *args, **kwargs)
         _, event, given = self.works.pop(id(work), (None, None, None))
         try:

@@ -188,6 +188,7 @@ EXCHANGES = {
     "_c10d_functional::wait_tensor": None,
 }
 ANY_SENDER = "c10d::recv_any_source_"
+MESSAGES = ("c10d::send", "c10d::recv_", ANY_SENDER)
 # Those whose operand C++ may have filled: DDP's order of buckets.
 SENT = ("c10d::broadcast_", "c10d::allreduce_", "c10d::send")
 OBJECTS = (

@@ -87,6 +87,33 @@ class _OnTop:
             _push_mode(self.own)
 
 
+# Methods of a process group by which Python posts calls.
+POSTS = (
+    "allgather", "_allgather_base", "allgather_into_tensor_coalesced", "allreduce",
+    "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv",
+    "recv_anysource", "reduce", "reduce_scatter", "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced", "scatter", "send",
+)
+# Methods of a pipeline stage that give the messages of a microbatch, what they are, and whether
+# they are received.
+_MESSAGES_OF_STAGES = (
+    ("get_fwd_recv_ops", "F%d of stage %d", True),
+    ("get_bwd_recv_ops", "B%d of stage %d", True),
+    ("get_fwd_send_ops", "F%d of stage %d", False),
+    ("get_bwd_send_ops", "B%d of stage %d", False),
+)
+
+
+def _targets(stage, text, count):
+    """The stage that each message of a microbatch is for; empty if that is not known."""
+    if text[0] == "F":
+        lists = [stage.act_send_info[place] for place in sorted(stage.act_send_info)]
+    else:
+        lists = [stage.grad_send_info]
+    stages = [one for targets in lists for one in targets if one is not None]
+    return stages if len(stages) == count else []
+
+
 class _Moves:
     """Moves between placements, and between DTensors and their pieces, are no ops: the static
     methods that make them are replaced while a recording runs."""
@@ -109,6 +136,11 @@ class _Moves:
         self.undo.append((work, "is_completed", completed))
         work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
+        for name in POSTS:
+            self.watch_posts(torch._C._distributed_c10d.ProcessGroup, name)
+        pipeline = sys.modules.get("torch.distributed.pipelining.stage")
+        for name, text, receives in _MESSAGES_OF_STAGES if pipeline else ():
+            self.label(pipeline._PipelineStageBase, name, text, receives)
 
         # They would take Python's dispatcher, without which calls are not seen, for a compiler.
         original = functional_collectives._are_we_tracing
@@ -145,6 +177,33 @@ class _Moves:
                 self.recorder.quiet -= 1
 
         setattr(owner, name, quietly)
+        self.undo.append((owner, name, function))
+
+    def watch_posts(self, owner, name):
+        post, recorder = getattr(owner, name, None), self.recorder
+        if post is None:
+            return  # of another release
+
+        def posts(*args, **kwargs):
+            recorder.note_thread()
+            return post(*args, **kwargs)
+
+        self.undo.append((owner, name, owner.__dict__.get(name)))
+        setattr(owner, name, posts)
+
+    def label(self, owner, name, text, receives):
+        """Messages know what they are, so that crossed ones of one shape are told apart."""
+        function, labels = getattr(owner, name), self.recorder.labels
+
+        def labelled(stage, microbatch):
+            ops = function(stage, microbatch)
+            own = [stage.stage_index] * len(ops)
+            for op, to in zip(ops, own if receives else _targets(stage, text, len(ops))):
+                kept = labels.setdefault(id(op.tensor), collections.deque())
+                kept.append((text % (microbatch, to), op.tensor))
+            return ops
+
+        setattr(owner, name, labelled)
         self.undo.append((owner, name, function))
 
     def replace_objects(self, owner, name):

@@ -91,7 +91,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.exchanged = 0  # collectives so far
         self.thread = threading.get_ident()
         self.polled = set()  # places of polls
-        self.elsewhere = []  # lines of other threads that wait for collectives
+        self.engines = set()  # threads of autograd that have posted calls
+        self.elsewhere = []  # lines of other threads that post collectives, or wait for them
+        self.labels = {}  # id of a tensor of messages -> what they are, and the tensor
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
         self.left_out = 0  # values over the limit of which there is no whole
@@ -161,7 +163,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         if kind is None:
             with self.own:
                 self.check_end()
-                for line in self.elsewhere:
+                for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
         end = {

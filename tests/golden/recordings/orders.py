@@ -110,8 +110,9 @@ def schedule(rank, ranks):
     return step
 
 
-ORDERS = {"head_on": 2, "batched": 2, "first_use": 4, "two_groups": 2, "before_a_barrier": 2,
-          "any_sender": 3, "poll": 2, "threads": 2, "schedule": 2}
+ORDERS = {"head_on": 2, "batched": 2, "first_use": 4, "two_groups": 2, "other_calls": 2,
+          "other_group": 2, "before_a_barrier": 2, "any_sender": 3, "poll": 2, "threads": 2,
+          "posts_elsewhere": 2, "deferred": 2, "schedule": 2}
 GROUPS = []
 
 
@@ -120,5 +121,59 @@ def program(name, ranks):
     rank = dist.get_rank()
     GROUPS[:] = [dist.new_group(list(range(ranks))) for _ in range(2)]
     step = globals()[name]
-    step = step(rank, ranks) if name == "schedule" else lambda: globals()[name](rank, ranks)
+    pipeline = name in ("schedule", "deferred")
+    step = step(rank, ranks) if pipeline else lambda: globals()[name](rank, ranks)
     return nn.Linear(4, 4), None, step
+
+
+def other_calls(rank, ranks):
+    """Two groups of the same ranks, which one rank enters in the other order with other calls."""
+    a, b = torch.ones(4) * (rank + 1), torch.ones(4) * (rank + 3)
+    first = [lambda: dist.all_reduce(a, group=GROUPS[0], async_op=True),
+             lambda: dist.broadcast(b, 1, group=GROUPS[1], async_op=True)]
+    for work in [begin() for begin in first[::1 if rank == 0 else -1]]:
+        work.wait()
+    (a + b).sum()
+
+
+def other_group(rank, ranks):
+    """Two messages between the same ranks, which meet by their groups and not by their order."""
+    a, b = torch.ones(4) * (rank + 1), torch.ones(4) * (rank + 3)
+    pairs = [(a, GROUPS[0]), (b, GROUPS[1])]
+    if rank == 0:
+        works = [dist.isend(t, 1, group=group) for t, group in pairs]
+    else:
+        works = [dist.irecv(t, 0, group=group) for t, group in pairs[::-1]]
+    for work in works:
+        work.wait()
+    (a + b).sum()
+
+
+def posts_elsewhere(rank, ranks):
+    """Another thread posts, and this one waits."""
+    t, works = torch.ones(4), []
+    own = threading.Thread(target=lambda: works.append(dist.all_reduce(t, async_op=True)))
+    own.start()
+    own.join()
+    works[0].wait()
+    dist.all_reduce(t)
+
+
+def deferred(rank, ranks):
+    """Messages that torch's defer_pp_recv=True delivers to receives of others."""
+    from torch.distributed.pipelining import PipelineStage
+    from torch.distributed.pipelining.schedules import ScheduleInterleavedZeroBubble
+
+    passed = torch.ones(2, 4, requires_grad=True)
+    models = [nn.Linear(4, 4) for _ in range(2)]
+    stages = [PipelineStage(model, rank + ranks * i, 2 * ranks, torch.device("cpu"),
+                            input_args=(passed if rank or i else passed.detach(),),
+                            output_args=(passed,)) for i, model in enumerate(models)]
+    runtime = ScheduleInterleavedZeroBubble(stages, 4, loss_fn=lambda out, _: out.sum(),
+                                            defer_pp_recv=True)
+
+    def step():
+        x = torch.ones(8, 4)
+        return runtime.step(x) if rank == 0 else runtime.step(target=x)
+
+    return step

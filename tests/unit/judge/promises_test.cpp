@@ -1,6 +1,7 @@
 // Conditions of a proof that do not hold, by their lines, and the steps of recordings.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/program_path.h"
@@ -9,6 +10,7 @@
 #include "sim/judge/promise_run.h"
 #include "sim/recording/recording.h"
 #include "sim/replay/played_calls.h"
+#include "sim/replay/replay.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 namespace shardlab {
@@ -29,14 +31,18 @@ std::string conditions_of(const std::string& code) {
   return text;
 }
 
-// The fabrics on which a recording of tests/golden/recordings/orders hangs, in their order.
-std::string hangs_on(const std::string& name) {
+// A recording of tests/golden/recordings/orders.
+RecordedProgram recorded(const std::string& name) {
   const std::string file = "tests/golden/recordings/orders/" + name + "__2.15.0.json.gz";
   std::filesystem::path folder = program_path().parent_path();
   while (!std::filesystem::exists(folder / file) && folder.has_relative_path()) {
     folder = folder.parent_path();
   }
-  const RecordedProgram program = read_recording((folder / file).string());
+  return read_recording((folder / file).string());
+}
+
+// The fabrics on which a recording hangs, in their order.
+std::string hangs_on(const RecordedProgram& program) {
   const PlayedCalls played = played_calls(program);
   REQUIRE_FALSE(played.verdict);
   Promise promise = promise_of(played.log, static_cast<std::int64_t>(program.ranks));
@@ -65,11 +71,47 @@ TEST_CASE("B-40 ranks that enter a group's collectives in two orders break C3") 
 }
 
 TEST_CASE("B-40 a recording has the waits, batches and barriers of its program") {
-  CHECK(hangs_on("head_on_2") == "..xxxx");
-  CHECK(hangs_on("batched_2") == "......");
-  CHECK(hangs_on("first_use_4") == "...xxx");
-  CHECK(hangs_on("two_groups_2") == "....xx");
-  CHECK(hangs_on("before_a_barrier_2") == "...xxx");
+  CHECK(hangs_on(recorded("head_on_2")) == "..xxxx");
+  CHECK(hangs_on(recorded("batched_2")) == "......");
+  CHECK(hangs_on(recorded("first_use_4")) == "...xxx");
+  CHECK(hangs_on(recorded("two_groups_2")) == "....xx");
+  CHECK(hangs_on(recorded("before_a_barrier_2")) == "...xxx");
+  // Both ranks wait for their send, and only then post the receive.
+  RecordedProgram waits = recorded("head_on_2");
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    const auto of_rank = [&](const auto& fits) {
+      return std::ranges::find_if(waits.events, [&](const RecordedEvent& event) {
+        return event.rank == rank && fits(event);
+      });
+    };
+    const auto received =
+        of_rank([](const RecordedEvent& event) { return event.op == "c10d.recv_.default"; });
+    const auto wait = of_rank([](const RecordedEvent& event) { return event.of == 0U; });
+    REQUIRE(received < wait);
+    std::rotate(received, wait, wait + 1);
+  }
+  CHECK(hangs_on(waits) == ".xxxxx");
+}
+
+TEST_CASE("B-40 two groups of a recording with the same ranks are two communicators") {
+  CHECK(hangs_on(recorded("other_calls_2")) == "....xx");
+  CHECK(hangs_on(recorded("other_group_2")) == "....xx");
+  for (const char* name : {"other_calls_2", "other_group_2", "two_groups_2"}) {
+    const ReplayReport report = replay_recording(recorded(name), {});
+    CHECK_MESSAGE(report.ok(), replay_text(recorded(name), report));
+  }
+}
+
+// As many as the reference has of this schedule: InterleavedZeroBubble, 2 ranks, 4 microbatches.
+TEST_CASE("B-40 a recording's messages know what they are, and which receive gets another one") {
+  for (const auto& [name, count] : {std::pair{"deferred_2", 4}, std::pair{"schedule_2", 0}}) {
+    const RecordedProgram program = recorded(name);
+    const PlayedCalls played = played_calls(program);
+    const Promise promise = promise_of(played.log, 2);
+    CHECK(std::ssize(promise.wrong) == count);
+    const ReplayReport report = replay_recording(program, {});
+    CHECK(std::ranges::count(report.differences, "message", &ReplayDifference::field) == count);
+  }
 }
 
 }  // namespace

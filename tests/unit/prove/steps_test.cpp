@@ -2,6 +2,7 @@
 #include "sim/prove/steps.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/prove/promise.h"
 
@@ -151,6 +152,56 @@ TEST_CASE("B-40 a message that reaches the receive of another one is found where
   CHECK(wrong[0].received == "F1");
   CHECK(wrong[0].place == 0);
   CHECK(hangs_on(program) == "......");
+}
+
+RankStep receive_from_any() {
+  RankStep step = post({receive_from(1)});
+  step.any = true;
+  return step;
+}
+
+// The ways in which receives from any rank are met, and the transports on which one of them hangs.
+std::string ways_of(const RankSteps& program, std::int64_t most = 100) {
+  Promise promise;
+  promise.meet(most, [&](Transport transport, const std::vector<std::size_t>& way) {
+    return meet_steps(program, {.transport = transport}, way);
+  });
+  std::string text = fmt::format("{}{}", promise.tried->leaves, promise.tried->all ? "" : "+");
+  for (const auto& [transport, outcome] : promise.outcomes) {
+    if (!outcome.ends()) text += fmt::format(" {}", to_string(transport));
+  }
+  return text;
+}
+
+TEST_CASE("B-40 receives from any rank of known steps are met in every way") {
+  const auto steps = [](const std::vector<RankStep>& posts) {
+    Steps all;
+    for (const RankStep& one : posts) {
+      all.push_back(one);
+      all.push_back(waiting({static_cast<std::int32_t>(all.size()) - 1}));
+    }
+    return all;
+  };
+  const RankStep to0 = post({send_to(0)}), to1 = post({send_to(1)}), to2 = post({send_to(2)}),
+                 from0 = post({receive_from(0)}), from1 = post({receive_from(1)}),
+                 from2 = post({receive_from(2)}), any = receive_from_any();
+  // It ends if rank 2 is met first.
+  CHECK(ways_of(program_of({steps({any, from1}), steps({to0}), steps({to0})})) ==
+        "1 buffered nonblocking blocking");
+  // Its healthy twins: any of both, or a receive that names the other one.
+  CHECK(ways_of(program_of({steps({any, any}), steps({to0}), steps({to0})})) == "2");
+  CHECK(ways_of(program_of({steps({from2, any}), steps({to0}), steps({to0})})) == "1");
+  // A buffer lets rank 1 come first.
+  const RankSteps buffers =
+      program_of({steps({to2, to1}), steps({from0, to2}), steps({any, from1})});
+  CHECK(ways_of(buffers) == "2 buffered");
+  // Nobody sends.
+  CHECK(ways_of(program_of({steps({any}), {}})) == "1 buffered nonblocking blocking");
+  // Three senders in six orders, of which not all are run.
+  const RankSteps many =
+      program_of({steps({any, any, any}), steps({to0}), steps({to0}), steps({to0})});
+  CHECK(ways_of(many) == "6");
+  CHECK(ways_of(many, 2) == "2+");
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+// Steps of a replay with the program's own waits: a live run would wait where values are used.
+#include "sim/cli/recorded_promise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/place_text.h"
+#include "sim/cli/open_recording.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/files/json_value.h"
+#include "sim/judge/posted_steps.h"
+#include "sim/replay/played_calls.h"
+#include "sim/replay/replay.h"
+
+namespace shardlab {
+
+namespace {
+
+// Conditions that the recorder saw fail, each line once. A receive from any rank is in the log.
+void add_conditions(const RecordedProgram& program, Promise& promise) {
+  for (const RecordedEvent& event : program.events) {
+    if (event.kind != RecordedKind::kOther || event.name.empty()) continue;
+    const bool of_rank = event.name == "barrier" || event.name == "synchronize";
+    if (of_rank) continue;
+    const bool thread = event.name == "thread";
+    const OpenCondition fresh{
+        thread ? "C4" : "C2",
+        fmt::format("{}: {}", place_text(position_of(program, event)),
+                    thread ? "another thread takes part, so that the order of calls is not the "
+                             "program's"
+                           : event.name + " depends on timing")};
+    const bool known = std::ranges::any_of(
+        promise.open, [&](const OpenCondition& one) { return one.text == fresh.text; });
+    if (!known) promise.open.push_back(fresh);
+  }
+}
+
+}  // namespace
+
+// A file of a recorder that notes no waits has the ranks' own order of calls, and where values are
+// used: with waits for sends a rank may only stop earlier.
+Promise promise_of(const RecordedProgram& program, const PromiseOptions& options) {
+  const PlayedCalls played = played_calls(program);
+  Promise promise = promise_of(played.log, static_cast<std::int64_t>(program.ranks));
+  promise.file = program.path;
+  promise.asked = options.asked.value_or(kUsualTransports);
+  if (played.verdict) {
+    promise.open.push_back(condition_of(*played.verdict));
+    return promise;
+  }
+  const auto send =
+      std::ranges::find(played.log.calls, CollectiveKind::kSend, &FabricLog::Call::kind);
+  const bool any = !promise.open.empty();
+  add_conditions(program, promise);
+  if (any) {
+    // The program's next steps are those that it had with the sender that it met.
+    const auto meet = [&, steps = promise.steps](Transport transport, const auto& way) {
+      return meet_steps(steps, {.transport = transport, .lazy_groups = options.lazy_groups}, way);
+    };
+    promise.meet(options.runs, meet);
+  } else {
+    promise.run(options.lazy_groups);
+  }
+  const bool waits = std::ranges::any_of(program.events, [](const RecordedEvent& event) {
+    return event.kind == RecordedKind::kOther && event.of;
+  });
+  if (send != played.log.calls.end() && !waits) {
+    // Nor does it say which messages are a batch.
+    std::erase_if(promise.outcomes, [](const auto& one) {
+      return one.first >= Transport::kPairQueue && one.first <= Transport::kOneQueue;
+    });
+    promise.open.push_back(
+        {"C5", fmt::format("{}: the recording does not say where a rank waits for a send: record "
+                           "it again",
+                           place_text(send->position))});
+  }
+  return promise;
+}
+
+int run_recorded(const RecordedProgram& program, const RunArguments& arguments) {
+  const Transport transport = *arguments.transport;
+  PromiseOptions options{.lazy_groups = arguments.lazy_groups};
+  options.asked = std::vector{transport};
+  Promise promise = promise_of(program, options);
+  std::erase_if(promise.outcomes, [&](const auto& one) { return one.first != transport; });
+  const ReplayReport replay = replay_recording(program, replay_settings_of(arguments));
+  if (arguments.common.output == Output::kJson) {
+    Json json = replay_json(program, replay);
+    json["promise"] = promise.json();
+    print_text(json_line(json) + "\n");
+  } else {
+    print_notes(program.notes);
+    print_text(replay_text(program, replay) + promise.text());
+  }
+  const bool fails = promise.kind() == Promise::Kind::kHangs || !replay.ok();
+  return fails ? kFailed : promise.outcomes.empty() ? kCannotRun : kFine;
+}
+
+}  // namespace shardlab
