@@ -236,8 +236,8 @@ StridedBytes Checkpoint::elements_of(const StoredTensor& tensor, const StoredPie
   const FileBytes bytes = file(piece.file).part(piece.begin, piece.length);
   if (piece.packed) {
     const TorchFile file(bytes, PickleRules::Others::kRefused);
-    const auto [type, elements] = file.tensor(file.root());
-    if (type == tensor.type && elements.shape == piece.box.shape) return elements;
+    const auto [type, elements, lazy] = file.tensor(file.root());
+    if (!lazy && type == tensor.type && elements.shape == piece.box.shape) return elements;
     bytes.refuse(fmt::format("the piece of '{}' at byte {} has another type than .metadata says",
                              plain_name(tensor.name), piece.begin));
   }
@@ -258,7 +258,8 @@ void Checkpoint::read(const StoredTensor& tensor, const Box& part, char* out,
 void Checkpoint::read(const StoredTensor& tensor, const Box& part, char* out, const Dims& stride,
                       std::size_t last) const {
   if (tensor.type == nullptr) {
-    fail(ErrorKind::kUnsupported, Fix{"leave it out, or save it in another dtype"},
+    fail(ErrorKind::kUnsupported,
+         Fix{"leave it out, or save it in another dtype, x.resolve_conj() of a lazy one"},
          "{}: '{}' has the dtype {}, which is not read", path_, plain_name(tensor.name),
          plain_name(tensor.type_name));
   }

@@ -211,7 +211,8 @@ Edits rope(const Edit& edit, MadeTensors& tensors) {
   }
   for (const std::string& part : parts_of(words[1], ",")) {
     const auto [name, count] = two_parts({edit.option, part}, "=");
-    const std::int64_t heads = std::max<std::int64_t>(number_in(edit, count), 1);
+    const std::int64_t heads = number_in(edit, count);
+    if (heads == 0) refuse(edit, "no number of heads");
     const Texts q = {"q_proj", "wq", "q", "query", "to_q"},
                 k = {"k_proj", "wk", "k", "key", "to_k"};
     bool any = false;
@@ -315,7 +316,9 @@ Edits convert(const Edit& edit, MadeTensors& tensors) {
 
 Edits scale(const Edit& edit, MadeTensors& tensors) {
   const auto [pattern, text] = two_parts(edit, "=");
-  const double factor = std::strtod(text.c_str(), nullptr);
+  char* end = nullptr;
+  double factor = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !std::isfinite(factor)) factor = 0;
   for (MadeTensor* tensor : fitting(edit, pattern, tensors)) {
     const auto dtype = tensor->type == nullptr ? std::nullopt : tensor->type->dtype;
     if (factor == 0 || !dtype || !is_floating(*dtype))

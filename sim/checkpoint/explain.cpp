@@ -143,6 +143,13 @@ std::size_t rank_of(const std::string& name, const CheckpointMistake& mistake) {
   return order.find(fmt::format(" {} ", back ? "rope-heads" : mistake.id));
 }
 
+// The bits of an element of 16 bytes.
+struct Wide {
+  std::uint64_t low = 0, high = 0;
+  auto operator<=>(const Wide&) const = default;
+  explicit operator std::uint64_t() const { return low ^ high; }
+};
+
 // Adds up parts of all values, which are sorted: of A where B has others, and where it has the
 // same, and of B.
 template <typename T>
@@ -151,7 +158,9 @@ void count_values(const TensorPair& pair, DifferenceCounts& counts) {
   const std::size_t all = pair.a.size() / sizeof(T), parts = all / kMost + 1;
   for (std::size_t part = 0; part < parts; ++part) {
     std::vector<T> moved, unmoved, differing;
-    const auto here = [&](T value) { return parts == 1 || hash_mix(0, value) % parts == part; };
+    const auto here = [&](T value) {
+      return parts == 1 || hash_mix(0, static_cast<std::uint64_t>(value)) % parts == part;
+    };
     for (std::size_t i = 0; i < all; ++i) {
       T a, b;
       std::memcpy(&a, pair.a.data() + i * sizeof(T), sizeof(T));
@@ -168,7 +177,7 @@ void count_values(const TensorPair& pair, DifferenceCounts& counts) {
       ++counts.differ;
       counts.moved += twice || (other != moved.end() && *other == value);
       counts.twice += twice;
-      counts.zero += value == 0;
+      counts.zero += value == T{};
     }
   }
 }
@@ -203,7 +212,8 @@ DifferenceCounts count_differences(const TensorPair& pair) {
   if (pair.type->bytes == 1) count_values<std::uint8_t>(pair, counts);
   if (pair.type->bytes == 2) count_values<std::uint16_t>(pair, counts);
   if (pair.type->bytes == 4) count_values<std::uint32_t>(pair, counts);
-  if (pair.type->bytes >= 8) count_values<std::uint64_t>(pair, counts);
+  if (pair.type->bytes == 8) count_values<std::uint64_t>(pair, counts);
+  if (pair.type->bytes == 16) count_values<Wide>(pair, counts);
   return counts;
 }
 

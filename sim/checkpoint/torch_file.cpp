@@ -137,6 +137,13 @@ TorchFile::Tensor TorchFile::tensor(PickleValue value) const {
                  .shape = dims_of(given.at(2)),
                  .stride = dims_of(given.at(3))}};
   tensor.elements.check();
+  const std::size_t facts = untyped ? 7 : 6;
+  if (given.size() > facts && given.at(facts).is(PickleKind::kDict)) {
+    for (const char* const bit : {"conj", "neg"}) {
+      const auto set = given.at(facts).find(bit);
+      tensor.lazy |= set && set->is(PickleKind::kBool) && set->integer() != 0;
+    }
+  }
   return tensor;
 }
 

@@ -24,6 +24,7 @@ class TorchFile {
   struct Tensor {
     const StoredType* type;
     StridedBytes elements;
+    bool lazy = false;  ///< its elements are the conjugates or the negatives of the stored ones
   };
 
   ///   fails  Value: no archive of torch.save; damaged. Unsupported: the older form without an

@@ -1,4 +1,6 @@
 // Names in the nested dicts and lists of a file of torch.save are joined by dots, as DCP does it.
+#include "base/escaped_text.h"
+#include "base/fix.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 
 namespace shardlab {
@@ -25,6 +27,11 @@ struct TorchReader {
     constexpr int kDeepest = 64;
     constexpr std::size_t kText = 1 << 16, kFree = 32 << 20;
     if (TorchFile::is_tensor(value)) {
+      if (!tensors.insert(name).second) {
+        fail(ErrorKind::kValue, Fix{"give one of them another name"},
+             "{}: two tensors are called '{}', as parts are joined by dots", bytes.path(),
+             escaped_text(name, "\\x{:02x}"));
+      }
       if (wanted == nullptr || wanted->contains(name)) add(name, file.tensor(value));
     } else if (!has_parts(value)) {
       reader.add(StoredObject{.name = name, .text = value.print(kText)});
@@ -49,7 +56,8 @@ struct TorchReader {
   void add(const std::string& name, const TorchFile::Tensor& tensor) {
     const StridedBytes& elements = tensor.elements;
     const auto first = static_cast<std::uint64_t>(elements.offset * elements.item);
-    reader.add(name, tensor.type, tensor.type->torch,
+    const std::string lazy = fmt::format("lazily conjugated or negated {}", tensor.type->torch);
+    reader.add(name, tensor.lazy ? nullptr : tensor.type, tensor.lazy ? lazy : tensor.type->torch,
                StoredPiece{.box = {Dims(elements.shape.size()), elements.shape},
                            .file = index,
                            .begin = elements.bytes.begin() + first,
@@ -62,7 +70,8 @@ struct TorchReader {
   WantedNames wanted;
   FileBytes bytes = reader.open(index);
   TorchFile file = {bytes, PickleRules::Others::kInert};
-  std::size_t held = 0;  // by names and texts
+  std::set<std::string> tensors = {};  // their names so far
+  std::size_t held = 0;                // by names and texts
 };
 
 }  // namespace

@@ -241,13 +241,18 @@ std::vector<std::string> write_tensors(const std::string& path, const MadeTensor
   }
   check_replaced(path);
   const std::string beside = path.substr(0, path.find_last_not_of('/') + 1) + ".partial";
-  fs::remove_all(beside);
   try {
+    fs::remove_all(beside);
     const bool one_file = path.ends_with(".safetensors") && options.mesh == nullptr;
     std::vector<std::string> names = Writer(tensors, options).write(beside, one_file);
     fs::remove_all(path);
     fs::rename(beside, path);
     return names;
+  } catch (const fs::filesystem_error& error) {
+    std::error_code ignored;
+    fs::remove_all(beside, ignored);
+    fail(ErrorKind::kRuntime, Fix{"give a path that can be written, with room for it"},
+         "{} cannot be written: {}", path, error.code().message());
   } catch (...) {
     fs::remove_all(beside);
     throw;

@@ -24,7 +24,14 @@ std::vector<Promise> promises_of(const ProveArguments& arguments) {
     options.asked->push_back(*parse_transport(name));
   }
   std::vector<Promise> promises;
-  if (arguments.file.ends_with(".csv")) {
+  const bool schedule = arguments.file.ends_with(".csv");
+  const bool sized = !arguments.run.mesh.empty() || !arguments.run.settings.empty();
+  if (schedule ? sized : arguments.deferred) {
+    fail(Fix{"leave it out"}, "{}: {}", arguments.file,
+         schedule ? "a pipeline schedule has no mesh and no settings"
+                  : "--defer is for a pipeline schedule as CSV");
+  }
+  if (schedule) {
     const Receives receives = arguments.deferred ? Receives::kDeferred : Receives::kEarly;
     promises.push_back(promise_of(read_text(arguments.file), receives, options.lazy_groups));
     promises.back().asked = options.asked.value_or(kUsualTransports);

@@ -111,7 +111,11 @@ std::vector<const DTensorSpec*> specs_of(const ReshardArguments& arguments,
 int convert(const ReshardArguments& arguments) {
   const Checkpoint from = Checkpoint::open(arguments.paths[0]);
   MadeTensors tensors = tensors_of(from);
-  for (const StoredTensor& tensor : from.tensors()) from.check_whole(tensor);
+  std::int64_t overlaps = 0;
+  for (const StoredTensor& tensor : from.tensors()) {
+    from.check_whole(tensor);
+    overlaps += faults_of(tensor, 1).empty() ? 0 : 1;
+  }
   const std::string undo = undone_by(arguments.edits, tensors);
   WriteOptions options{.most_bytes = arguments.most_bytes,
                        .replace = arguments.force,
@@ -141,6 +145,9 @@ int convert(const ReshardArguments& arguments) {
   for (const Edit& edit : arguments.edits) print_text("  edit     " + edit.command() + "\n");
   if (!arguments.edits.empty())
     print_text(fmt::format("  undo     shardlab reshard {} BACK{}\n", arguments.paths[1], undo));
+  if (overlaps > 0)
+    print_text(fmt::format("  overlaps in {}, whose first pieces count: shardlab show {}\n",
+                           counted(overlaps, "tensor"), arguments.paths[0]));
   if (!from.objects().empty())
     print_text(fmt::format("  left out {}: safetensors holds tensors alone\n",
                            counted(static_cast<std::int64_t>(from.objects().size()), "object")));
@@ -191,9 +198,26 @@ int check(const ReshardArguments& arguments) {
   return comparison.ok() ? kFine : kFailed;
 }
 
+void check_arguments(const ReshardArguments& arguments) {
+  const bool one = !arguments.against.empty();
+  if (one && !arguments.check)
+    fail(Fix{"--check A --against step.json.gz"}, "--against: no --check");
+  if (arguments.paths.size() != (one ? 1 : 2)) {
+    fail(Fix{"shardlab reshard FROM TO, --check A B or --check A --against step.json.gz"},
+         "reshard: {} given", counted(static_cast<std::int64_t>(arguments.paths.size()), "path"));
+  }
+  const bool placed = !arguments.placements.empty() || arguments.plan != ReshardArguments().plan;
+  if (arguments.check && (placed || !arguments.mesh.empty() || arguments.force)) {
+    fail(Fix{"leave --mesh, --to, --plan and --force out"}, "--check compares, and writes nothing");
+  }
+  if (placed && arguments.mesh.empty())
+    fail(Fix{"add the mesh: --mesh dp=2,tp=4"}, "--to and --plan: files of ranks are of a mesh");
+}
+
 }  // namespace
 
 int reshard_command(const ReshardArguments& arguments) {
+  check_arguments(arguments);
   return arguments.check ? check(arguments) : convert(arguments);
 }
 

@@ -115,7 +115,8 @@ class Runs {
 
   void add_file(const std::string& path) {
     RunsTable table(std::filesystem::path(path).filename().string());
-    if (arguments_.transport && is_recording_file(path)) {
+    const bool as_it_is = arguments_.mesh.empty() && arguments_.plan.empty();
+    if (arguments_.transport && as_it_is && is_recording_file(path)) {
       const RecordedProgram program = read_recording(path, export_options(arguments_));
       if (program.ranks > 1) {
         code_ = std::max(code_, run_recorded(program, arguments_));

@@ -183,6 +183,38 @@ class Checkpoints(Program):
                 self.assertIn(message, self.refused("reshard", "a.safetensors", "b", *options))
         self.assertFalse((self.folder / "b").exists())
 
+    def test_arguments_that_say_nothing_are_refused(self):
+        self.write("a.safetensors", w=([2, 2], range(4)))
+        for words, message in (
+            (("a.safetensors",), "1 path given"),
+            (("--check", "a.safetensors"), "1 path given"),
+            (("--check", "a.safetensors", "a.safetensors", "--against", "x"), "2 paths given"),
+            (("a.safetensors", "--against", "x"), "--against: no --check"),
+            (("a.safetensors", "b", "--to", "w = [_@x, _]"), "of a mesh"),
+            (("a.safetensors", "b", "--plan", "fsdp"), "of a mesh"),
+            (("--check", "a.safetensors", "a.safetensors", "--mesh", "x=2"), "writes nothing"),
+            (("a.safetensors", "b", "--scale", "w = 2x"), "a factor of"),
+            (("a.safetensors", "b", "--scale", "w = inf"), "a factor of"),
+            (("a.safetensors", "b", "--heads", "w=0", "--rope", "halves"), "no number of heads"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(message, self.refused("reshard", *words))
+        self.assertIn("a.safetensors/b cannot be written",
+                      self.refused("reshard", "a.safetensors", "a.safetensors/b"))
+
+    def test_tensors_that_are_not_as_they_are_stored(self):
+        """torch.save keeps conj() and its imag as marks beside other elements."""
+        folder = ROOT / "tests/golden/checkpoints/refused"
+        self.assertIn("lazily conjugated or negated complex64[2]",
+                      self.fine("show", folder / "lazy.pt"))
+        self.assertIn("'conjugated' ?[2] has a dtype that is not read",
+                      self.refused("reshard", folder / "lazy.pt", "b"))
+        self.fine("reshard", folder / "lazy.pt", "b.safetensors", "--drop", "conjugated", "--drop",
+                  "negated")
+        data = (self.folder / "b.safetensors").read_bytes()
+        self.assertIn(struct.pack("<4f", 1, -2, 3, 4), data)
+        self.assertIn("two tensors are called 'a.b'", self.refused("show", folder / "twice.pt"))
+
     def test_parameters_of_a_recording(self):
         recording = str(ROOT / "tests/golden/recordings/llama__2.15.0.json.gz")
         self.write("a.safetensors", w=([2], [1, 2]))

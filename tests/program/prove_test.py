@@ -370,6 +370,15 @@ class Prove(program.Program):
                 self.assertIn(reason, first["reason"])
                 self.assertEqual((first["rank"], first["index"]), place)
 
+    def test_options_of_another_kind_of_file_are_refused(self):
+        for words, reason in ((("--mesh", "x=2", "s.csv"), "has no mesh and no settings"),
+                              (("--set", "params.n=2", "s.csv"), "has no mesh and no settings"),
+                              (("--defer", self.usual("head_on")), "--defer is for a pipeline")):
+            (self.folder / "s.csv").write_text(SCHEDULE, encoding="utf-8")
+            code, _, errors = self.shardlab("prove", *words)
+            self.assertEqual(code, 2)
+            self.assertIn(reason, errors)
+
     def test_damaged_bytes_are_printed_by_their_number(self):
         (self.folder / "s.csv").write_bytes(b"0F0,0\x1b[31mJUMP\xff\xc2\x9b0" + b"x" * 999 + b"\n")
         code, output, _ = self.shardlab("prove", "s.csv")

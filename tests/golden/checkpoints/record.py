@@ -30,7 +30,7 @@ def write(name, what, tensors, objects):
 
 
 def main():
-    for name in ("npy", "saved"):
+    for name in ("npy", "saved", "refused"):
         (HERE / name).mkdir(exist_ok=True)
     rows = numpy.arange(12, dtype="<f4").reshape(3, 4) + 1000
     numpy.save(HERE / "npy/x.npy", rows)
@@ -49,6 +49,11 @@ def main():
     write("saved", "torch.save of nested dicts: views, a parameter, an object of another class",
           tensors | {"list.0": parts[0], "list.1.k": parts[1]["k"]},
           {"step": 7, "lr": [0.125, 0.25], "nothing": None})
+    # Elements that are not as they are stored, and two names that are one.
+    z, y = torch.tensor([1 + 2j, 3 - 4j]), torch.tensor([5 + 6j])
+    torch.save({"w": w, "conjugated": z.conj(), "negated": y.conj().imag,
+                "z": z.conj().resolve_conj()}, HERE / "refused/lazy.pt")
+    torch.save({"a.b": w, "a": {"b": w + 1}}, HERE / "refused/twice.pt")
 
 
 if __name__ == "__main__":
