@@ -86,7 +86,7 @@ int run_recorded(const RecordedProgram& program, const RunArguments& arguments) 
   std::erase_if(promise.outcomes, [&](const auto& one) { return one.first != transport; });
   const ReplayReport replay = replay_recording(program, replay_settings_of(arguments));
   if (arguments.common.output == Output::kJson) {
-    Json json = replay_json(program, replay);
+    auto json = replay_json(program, replay);
     json["promise"] = promise.json();
     print_text(json_line(json) + "\n");
   } else {

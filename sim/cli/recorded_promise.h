@@ -1,4 +1,4 @@
-// recorded_promise.h - what a recording of several ranks promises, and its run on a fabric.
+// recorded_promise.h - the promise of a recording of several ranks, and its run on a fabric.
 #pragma once
 
 #include "sim/cli/commands.h"

@@ -238,7 +238,7 @@ class StepRun {
 
   const RankSteps& program_;
   MetRun* const met_;
-  // By sender, receiver, group and tag.
+  // Open messages from a sender to a receiver, under a group and a tag.
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>, int> sent_;
   const bool queues_, blocks_;
   Traffic traffic_;

@@ -2314,9 +2314,10 @@ class _Calls:
         ]
         if _joins_batch():
             event["joins"] = True
-        labels = self.labels.get(id(_leaves(args[:1])[0])) if func._schema.name in MESSAGES else None
-        if labels:
-            event["label"] = labels.popleft()[0]
+        if func._schema.name in MESSAGES:
+            labels = self.labels.get(id(_leaves(args[:1])[0]))
+            if labels:
+                event["label"] = labels.popleft()[0]
         return event
 
     def put_collective(self, event, name, args, result):

@@ -390,7 +390,7 @@ class Lowering {
 
   struct Pending {
     std::size_t event = 0;
-    std::vector<std::int32_t> values;  // that it fills
+    std::vector<std::int32_t> values;  // filled by it
     bool over = false;
   };
 

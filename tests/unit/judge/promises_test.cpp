@@ -10,6 +10,7 @@
 #include "sim/judge/promise_run.h"
 #include "sim/recording/recording.h"
 #include "sim/replay/played_calls.h"
+#include "sim/replay/recorded_world.h"
 #include "sim/replay/replay.h"
 #include "tests/unit/scenario/scenario_text.h"
 
@@ -87,7 +88,7 @@ TEST_CASE("B-40 a recording has the waits, batches and barriers of its program")
     const auto received =
         of_rank([](const RecordedEvent& event) { return event.op == "c10d.recv_.default"; });
     const auto wait = of_rank([](const RecordedEvent& event) { return event.of == 0U; });
-    REQUIRE(received < wait);
+    REQUIRE((received < wait));
     std::rotate(received, wait, wait + 1);
   }
   CHECK(hangs_on(waits) == ".xxxxx");
@@ -97,19 +98,19 @@ TEST_CASE("B-40 two groups of a recording with the same ranks are two communicat
   CHECK(hangs_on(recorded("other_calls_2")) == "....xx");
   CHECK(hangs_on(recorded("other_group_2")) == "....xx");
   for (const char* name : {"other_calls_2", "other_group_2", "two_groups_2"}) {
-    const ReplayReport report = replay_recording(recorded(name), {});
+    const ReplayReport report = replay_recording(recorded(name), replay_settings());
     CHECK_MESSAGE(report.ok(), replay_text(recorded(name), report));
   }
 }
 
-// As many as the reference has of this schedule: InterleavedZeroBubble, 2 ranks, 4 microbatches.
+// The reference has as many of this schedule: InterleavedZeroBubble, 2 ranks, 4 microbatches.
 TEST_CASE("B-40 a recording's messages know what they are, and which receive gets another one") {
   for (const auto& [name, count] : {std::pair{"deferred_2", 4}, std::pair{"schedule_2", 0}}) {
     const RecordedProgram program = recorded(name);
     const PlayedCalls played = played_calls(program);
     const Promise promise = promise_of(played.log, 2);
     CHECK(std::ssize(promise.wrong) == count);
-    const ReplayReport report = replay_recording(program, {});
+    const ReplayReport report = replay_recording(program, replay_settings());
     CHECK(std::ranges::count(report.differences, "message", &ReplayDifference::field) == count);
   }
 }
