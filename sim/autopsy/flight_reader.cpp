@@ -50,9 +50,10 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
   dump.path = path;
   values.begin(dump);
   FlightTexts texts;
-  const std::size_t first = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size());
-  dump.cut = bytes[first] == '{' ? !read_flight_json(path, bytes, values, texts)
-                                 : !read_flight_pickle(path, bytes, values);
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string::npos && bytes[first] == '{';
+  dump.cut = json ? !read_flight_json(path, bytes, values, texts)
+                  : !read_flight_pickle(path, bytes, values);
   if (!values.finish()) {
     fail(ErrorKind::kValue, Fix{"give files of torch._C._distributed_c10d._dump_fr_trace"},
          "{}: no dump of a flight recorder", path);

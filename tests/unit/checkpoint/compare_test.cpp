@@ -48,6 +48,40 @@ TensorDifference only_difference(const std::string& name, const Dims& shape,
 
 }  // namespace
 
+TEST_CASE("B-52 zeros in place of all elements are a missing piece, and no factor") {
+  for (const Dims& shape : {Dims{1}, Dims{8, 2}}) {
+    const PlainNumbers zeros(static_cast<std::size_t>(product(shape)), 0);
+    const TensorDifference found = only_difference("w", shape, zeros);
+    REQUIRE(found.mistake.has_value());
+    CHECK(found.mistake->id == "piece-missing");
+    CHECK(found.mistake->told == "all of it=zeros");
+    CHECK(found.mistake->edits.empty());
+  }
+  // One float, as PyTorch's consolidation writes a number without dims.
+  const auto number = [](float value) {
+    return MadeTensor{"w", &stored_type(DType::kF32), {}, [value] {
+                        return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+                      }};
+  };
+  const CheckpointComparison zero = compare({number(1)}, {number(0)}, nullptr);
+  REQUIRE(zero.differences.size() == 1);
+  CHECK(zero.differences[0].mistake->id == "piece-missing");
+  const CheckpointComparison half = compare({number(1)}, {number(0.5F)}, nullptr);
+  CHECK(half.differences[0].mistake->id == "factor");
+}
+
+TEST_CASE("B-52 elements of 16 bytes are counted as one each") {
+  const auto numbers = [](std::vector<double> parts) {
+    return MadeTensor{"w", &stored_type(DType::kC128), {2}, [parts] {
+                        return std::string(reinterpret_cast<const char*>(parts.data()), 32);
+                      }};
+  };
+  const CheckpointComparison found =
+      compare({numbers({1, 2, 3, 4})}, {numbers({5, 6, 3, 4})}, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  CHECK(found.differences[0].counts.differ == 1);
+}
+
 TEST_CASE("B-52 one bit is a difference, of which nothing is told that is not so") {
   PlainNumbers b = counted_up(16);
   b[13] ^= 64;
