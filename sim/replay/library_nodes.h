@@ -14,7 +14,7 @@ namespace shardlab {
 /// A call of this recorded name ("c10d.allreduce_.default") is one of them, but no message.
 bool is_library_call(std::string_view op);
 
-/// Gloo moves memory as it lies for such a call: between the gaps of a tensor, too.
+/// Gloo moves memory for such a call: what is stored in the gaps of a tensor, too.
 bool moves_memory(std::string_view op);
 
 /// One call, and the place for its nodes.

@@ -305,7 +305,7 @@ void ReplayJudge::judge_call() {
   compare_rule();
   if (moves_memory(now.op) && fills_gaps(now)) {
     report_.reference.push_back(
-        difference(at_, "mut[0]", "its elements", "what lies behind the first one"));
+        difference(at_, "mut[0]", "its elements", "what is stored behind the first one"));
     report_.reference.back().known = kGaps;
   }
   const std::vector<Given> given = given_by(now);
