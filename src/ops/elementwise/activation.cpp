@@ -248,10 +248,11 @@ Expression heaviside(const Pieces& p) {
   return x.eq(0).choose(at_zero, x.gt(0).to(x.value().dtype()));
 }
 
-// A power of two may lie outside of the dtype, and the result inside of it: three steps in f64 are
-// enough for any exponent that counts.
+// An integer moves the exponent, even where the power of two itself is outside of the dtype: three
+// steps in f64 are enough for any that counts. Other exponents are powers in the dtype.
 Expression ldexp(const Pieces& p) {
-  if (is_complex(p.dtype())) return p[0].times(p[1].of("aten::exp2"));
+  const bool moves = is_integral(p.given(1).value().dtype());
+  if (!moves || is_complex(p.dtype())) return p[0].times(p[1].of("aten::exp2"));
   constexpr double kMost = 3000;
   const Expression given = p[1].to(DType::kF64);
   const Expression exponent = given.with("aten::clamp_min", -kMost).with("aten::clamp_max", kMost);
