@@ -132,11 +132,15 @@ class Roles {
     if (collected && !flow_.any(all, Kind::kInput)) return true;  // a count of ranks, own data
     const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
     // The largest of the ranks' own counts, as a capacity is: one device has one count.
-    const bool extreme = std::ranges::any_of(near, [&](DefUse::Id id) {
+    const bool counts = std::ranges::any_of(all, [&](DefUse::Id id) {
       const std::string& op = flow_.nodes()[id].op;
-      return flow_.nodes()[id].kind == Kind::kReduced && (op == "max" || op == "min");
+      return op == "bincount" || op == "count_nonzero";
     });
-    if (extreme && !report.in_floats && !report.facts.agrees()) return true;
+    const bool extreme = std::ranges::any_of(near, [&](DefUse::Id id) {
+      const FlowNode& node = flow_.nodes()[id];
+      return node.kind == Kind::kReduced && (node.op == "max" || node.op == "min");
+    });
+    if (counts && extreme && !report.in_floats && !report.facts.agrees()) return true;
     const bool missing = report.facts.fits == ValueFacts::Fits::kNoValue;
     const bool message = flow_.any(all, Kind::kReceived);
     if (missing) {

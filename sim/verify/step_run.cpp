@@ -27,8 +27,12 @@ std::int64_t bytes_of(const StepPart& part) {
   return bytes;
 }
 
+// Ranks that take turns by their number meet in collectives from different lines, and in no other
+// call: a stage's own to_local is not that of another stage.
 bool alike(const StepPart& a, const StepPart& b) {
-  return a.kind == b.kind && a.row == b.row && a.placing == b.placing &&
+  const bool meet = a.kind == PartKind::kCollective ||
+                    (a.position.line == b.position.line && a.position.column == b.position.column);
+  return meet && a.kind == b.kind && a.row == b.row && a.placing == b.placing &&
          a.collective.kind == b.collective.kind && a.args.size() == b.args.size() &&
          a.results.size() == b.results.size();
 }
