@@ -386,10 +386,11 @@ Value run_merge_types(Interpreter&, const Value*, CallValues call) {
   return make_list(std::move(call.positional));
 }
 
-// A mesh dim's group or name is what it is.
-Value run_axis(Interpreter&, const Value*, CallValues call) {
+// A mesh dim, given by its group or its name, is its name.
+Value run_axis(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("MeshAxis.of", {"axis"}, std::move(call));
-  return given["axis"];
+  const MeshLayout& mesh = *in.default_mesh();
+  return mesh.names()[mesh_dim_of(mesh, given["axis"], "MeshAxis.of")];
 }
 
 // Types are taken over where they are asked for; this asks, and refuses what has none there.

@@ -161,6 +161,7 @@ class NameChecker {
     if (call == nullptr || own_collective(*call) != OwnCollective::kGives) return;
     const std::string name = called_name(*call->function);
     if (name == "barrier" || name == "wait_tensor" || name.empty()) return;
+    if (std::ranges::count(call->arguments, "inplace", &ast::CallArgument::keyword) > 0) return;
     refuse(source_, dropped.span,
            fmt::format("the result of {} is dropped: it gives a new tensor and writes none", name),
            fmt::format("dist.{0}(...) writes its argument, as in PyTorch; or take the result: y = "
