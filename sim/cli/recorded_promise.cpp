@@ -90,8 +90,10 @@ int run_recorded(const RecordedProgram& program, const RunArguments& arguments) 
     json["promise"] = promise.json();
     print_text(json_line(json) + "\n");
   } else {
+    std::string text = promise.text();
+    text.resize(std::min(text.find("next: "), text.size()));  // it would be this run again
     print_notes(program.notes);
-    print_text(replay_text(program, replay) + promise.text());
+    print_text(replay_text(program, replay) + text);
   }
   const bool fails = promise.kind() == Promise::Kind::kHangs || !replay.ok();
   return fails ? kFailed : promise.outcomes.empty() ? kCannotRun : kFine;
