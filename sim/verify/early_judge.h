@@ -43,7 +43,6 @@ class EarlyJudge final : public ValueDrain {
 
   /// The judgement of a value that was found right, by its key; null: it has none yet.
   const ValueReport* find(const std::string& key) const;
-  bool judged_any() const { return !judged_.empty(); }
 
  private:
   struct Waiting {

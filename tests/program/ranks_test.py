@@ -355,7 +355,8 @@ class Ranks(program.Program):
                          ("by_hand_2", "of what each rank has of its own"),
                          ("fsdp_2", r"fsdp\.all_gather_copy_in\.default of pieces S\(0\)")):
             with self.subTest(name=name):
-                self.assertRegex(refused(name), op + r".* \S*\.py:\d+ is not taken to another")
+                self.assertRegex(refused(name, "--toml"),
+                                 op + r".* \S*\.py:\d+ is not taken to another")
 
     def test_what_a_damaged_line_says_is_refused(self):
         def of(events, kind, key=None):

@@ -50,8 +50,9 @@ SETTINGS = {
     "head_on": {"mesh.pp": 2},
     "hidden_wait": {"mesh.cp": 3},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
-    # Uneven pieces move to another mesh by messages, of up to 16,384 ranks.
+    # Uneven pieces that two meshes cut in other ways move by messages: each rank is a class.
     "modules_on_slices": {"mesh.tp": 2},
+    "pipeline_of_two_meshes": {"mesh.tp": 2},
     "interleaved": {"mesh.pp": 4},
     "interleaved_one_forward_one_backward": {"mesh.pp": 4},
     "looped_bfs": {"mesh.pp": 4},
@@ -66,6 +67,7 @@ SETTINGS = {
     "torch_distributed": {"mesh.dp": 64},
     "spellings_of_torch": {"mesh.tp": 2},
     "tp": {"mesh.tp": 65536, "params.hidden": 65536},
+    "two_groups": {"mesh.dp": 2},
     "ulysses": {"mesh.sp": 4},
     "zbv": {"mesh.pp": 4},
     "zero_bubble": {"mesh.pp": 3},

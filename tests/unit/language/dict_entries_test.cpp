@@ -9,7 +9,7 @@ using namespace shardlab;
 
 namespace {
 
-void add(DictEntries& set, const Values& items) {
+void add(DictEntries& set, const shardlab::Values& items) {
   set.is_set = true;
   for (const Value& item : items) set.set(item, {});
 }
@@ -35,6 +35,11 @@ TEST_CASE("B-63 a set of numbers has the order of CPython's table") {
   CHECK_FALSE(set.erase(29));
   add(set, {37, 13});
   CHECK(shown(set) == "2305843009213693951 3 5 1099511627781 37 13 61 -1");
+  DictEntries again;
+  add(again, {0, 8});
+  CHECK(again.erase(0));
+  add(again, {16});
+  CHECK(shown(again) == "16 8");
   DictEntries other, both, common, less, one;
   add(other, {40, 8, 1, 9, 17});
   CHECK(shown(other) == "1 40 8 9 17");
@@ -57,8 +62,9 @@ TEST_CASE("B-63 floats and tuples have CPython's hashes, and texts no order but 
   DictEntries floats, tuples, texts;
   add(floats, {0.5, -2.25, 1e300, 3.0, std::numeric_limits<double>::infinity(), 7});
   CHECK(shown(floats) == "0.5 3.0 7 inf 1e+300 -2.25");
-  add(tuples, {make_tuple(Values{1, 2}), make_tuple(Values{2, 1}), make_tuple(Values{}),
-               make_tuple(Values{0.5, make_tuple(Values{3})})});
+  add(tuples, {make_tuple(shardlab::Values{1, 2}), make_tuple(shardlab::Values{2, 1}),
+               make_tuple(shardlab::Values{}),
+               make_tuple(shardlab::Values{0.5, make_tuple(shardlab::Values{3})})});
   CHECK(shown(tuples) == "(1, 2) (2, 1) (0.5, (3,)) ()");
   add(texts, {std::string("b"), 9, std::string("a"), 1});
   CHECK(shown(texts) == "'b' 9 'a' 1");

@@ -245,7 +245,7 @@ TEST_CASE("B-63 errors of a program say what and where") {
        "t.toml:9:1"},
       {"for i in range(10 ** 12):\n    pass\n", "Runtime: more than 10000 passes through for loops",
        "t.toml:9:1"},
-      {"def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(40)\n",
+      {"def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(22)\n",
        "Runtime: more than 10000 calls and passes through for loops", "t.toml:10:28"},
       {"x = [0 for i in range(200) for j in range(200)]\n",
        "Runtime: more than 10000 passes through for loops", "t.toml:9:37"},

@@ -99,7 +99,8 @@ class Counting final : public Watch {
 }  // namespace
 
 TEST_CASE("B-28 every result of a recorded step, on every rank, is the recorded one") {
-  for (const char* name : {"two_batches", "ranks/mlp_tp_2", "ranks/by_hand_2", "ranks/chain_3"}) {
+  for (const char* name :
+       {"two_batches", "ranks/mlp_tp_2", "ranks/by_hand_2", "ranks/chain_3", "ranks/layouts_2"}) {
     CAPTURE(name);
     const ReplayReport replay = replay_recording(recorded(name));
     CHECK(replay.ok());

@@ -41,16 +41,16 @@ Whole whole_of(Dims mesh, std::string_view placements, Dims shape, DType dtype,
   return result;
 }
 
-using Values = std::vector<double>;
+using Reals = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
-Values reduced(std::string_view placements, const std::vector<Values>& terms) {
+Reals reduced(std::string_view placements, const std::vector<Reals>& terms) {
   return whole_of({static_cast<std::int64_t>(terms.size())}, placements,
                   {static_cast<std::int64_t>(terms.front().size())}, DType::kF64, terms)
       .value.reals;
 }
 
-Integers reduced_integers(std::string_view placements, const std::vector<Values>& terms) {
+Integers reduced_integers(std::string_view placements, const std::vector<Reals>& terms) {
   return whole_of({static_cast<std::int64_t>(terms.size())}, placements,
                   {static_cast<std::int64_t>(terms.front().size())}, DType::kI64, terms)
       .value.integers;
@@ -60,37 +60,37 @@ Integers reduced_integers(std::string_view placements, const std::vector<Values>
 
 TEST_CASE("V-6 pieces lie where the placements say, uneven and empty ones too") {
   const Whole rows = whole_of({4}, "S(0)", {5}, DType::kF32, {{1, 2}, {3, 4}, {5}, {}});
-  CHECK(rows.value.reals == Values{1, 2, 3, 4, 5});
+  CHECK(rows.value.reals == Reals{1, 2, 3, 4, 5});
   CHECK(rows.faults.empty());
   const Whole columns = whole_of({2}, "S(1)", {2, 3}, DType::kF32, {{1, 2, 4, 5}, {3, 6}});
-  CHECK(columns.value.reals == Values{1, 2, 3, 4, 5, 6});
+  CHECK(columns.value.reals == Reals{1, 2, 3, 4, 5, 6});
 }
 
 TEST_CASE("V-6 the order of the cuts decides who holds what") {
-  const std::vector<Values> pieces{{1}, {2}, {3}, {4}};
-  CHECK(whole_of({2, 2}, "S(0) S(0)", {4}, DType::kF32, pieces).value.reals == Values{1, 2, 3, 4});
+  const std::vector<Reals> pieces{{1}, {2}, {3}, {4}};
+  CHECK(whole_of({2, 2}, "S(0) S(0)", {4}, DType::kF32, pieces).value.reals == Reals{1, 2, 3, 4});
   CHECK(whole_of({2, 2}, "S(0) S(0)", {4}, DType::kF32, pieces, {1, 0}).value.reals ==
-        Values{1, 3, 2, 4});
+        Reals{1, 3, 2, 4});
 }
 
 TEST_CASE("V-6 terms of floats are put together as their reduction says") {
-  CHECK(reduced("P(sum)", {{1, -2}, {3, 5}, {-1, 0}}) == Values{3, 3});
-  CHECK(reduced("P(avg)", {{1, -2}, {3, 5}}) == Values{2, 1.5});
-  CHECK(reduced("P(max)", {{-4, -2}, {-3, -5}}) == Values{-3, -2});
-  CHECK(reduced("P(min)", {{4, 2}, {3, 5}}) == Values{3, 2});
-  CHECK(reduced("P(product)", {{4, 2}, {3, -5}}) == Values{12, -10});
+  CHECK(reduced("P(sum)", {{1, -2}, {3, 5}, {-1, 0}}) == Reals{3, 3});
+  CHECK(reduced("P(avg)", {{1, -2}, {3, 5}}) == Reals{2, 1.5});
+  CHECK(reduced("P(max)", {{-4, -2}, {-3, -5}}) == Reals{-3, -2});
+  CHECK(reduced("P(min)", {{4, 2}, {3, 5}}) == Reals{3, 2});
+  CHECK(reduced("P(product)", {{4, 2}, {3, -5}}) == Reals{12, -10});
 }
 
 TEST_CASE("V-6 terms of complex numbers multiply as complex numbers do") {
   // (1 + 2i)(3 - i) = 5 + 5i, (2i)(2i) = -4; sums have their parts added.
-  const std::vector<Values> terms{{1, 2, 0, 2}, {3, -1, 0, 2}};
+  const std::vector<Reals> terms{{1, 2, 0, 2}, {3, -1, 0, 2}};
   const auto whole = [&](const char* placement) {
     Arena arena;
     const MeshLayout* layout = arena.layout({.shape = Dims{2}, .names = {}, .ranks = {}});
     const DTensorSpec* spec =
         arena.spec(layout, test::placements(placement), contiguous_meta(Dims{2}, DType::kC128));
     std::vector<DTensor> handles;
-    for (const Values& parts : terms) {
+    for (const Reals& parts : terms) {
       const Tensor local = empty(plain_device(), Dims{2}, DType::kC128);
       plain_device().write(local, parts.data());
       handles.emplace_back(local, spec);
@@ -98,13 +98,13 @@ TEST_CASE("V-6 terms of complex numbers multiply as complex numbers do") {
     std::vector<AssemblyFault> faults;
     return assemble(*spec, handles, faults).reals;
   };
-  CHECK(whole("P(product)") == Values{5, 5, -4, 0});
-  CHECK(whole("P(sum)") == Values{4, 1, 0, 4});
+  CHECK(whole("P(product)") == Reals{5, 5, -4, 0});
+  CHECK(whole("P(sum)") == Reals{4, 1, 0, 4});
 }
 
 TEST_CASE("V-6 a NaN among terms stays one") {
   for (const char* placement : {"P(max)", "P(min)", "P(sum)"}) {
-    const Values result = reduced(placement, {{std::nan(""), 1, 1}, {1, std::nan(""), 2}});
+    const Reals result = reduced(placement, {{std::nan(""), 1, 1}, {1, std::nan(""), 2}});
     CHECK(std::isnan(result[0]));
     CHECK(std::isnan(result[1]));
     CHECK_FALSE(std::isnan(result[2]));
@@ -131,7 +131,7 @@ TEST_CASE("V-6 complex numbers have two parts") {
   };
   std::vector<AssemblyFault> faults;
   CHECK(assemble(*spec, {piece({1, -1, 2, -2}), piece({3, -3})}, faults).reals ==
-        Values{1, -1, 2, -2, 3, -3});
+        Reals{1, -1, 2, -2, 3, -3});
 }
 
 TEST_CASE("V-6 replicas that differ are told, and pieces that are none") {
