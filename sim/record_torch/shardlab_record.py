@@ -1014,11 +1014,13 @@ _MESSAGES_OF_STAGES = (
 
 
 def _targets(stage, text, count):
-    """The stage that each message of a microbatch is for; empty if that is not known."""
+    """The stage that each message of a microbatch is for; empty if that is not known. The first
+    stage, and a release of other names, has no list."""
     if text[0] == "F":
-        lists = [stage.act_send_info[place] for place in sorted(stage.act_send_info)]
+        sent = getattr(stage, "act_send_info", {})
+        lists = [sent[place] or () for place in sorted(sent)]
     else:
-        lists = [stage.grad_send_info]
+        lists = [getattr(stage, "grad_send_info", None) or ()]
     stages = [one for targets in lists for one in targets if one is not None]
     return stages if len(stages) == count else []
 
@@ -2419,7 +2421,8 @@ class _Apart(BaseException):
 
 
 class _AtImport:
-    """Sees the package's functions from its import on, before the program takes them by name."""
+    """Sees the package's functions from its import on, before the program takes them by name.
+    PyTorch imports it, too: with all ranks in one process a call of the program is refused."""
 
     def __init__(self, together):
         self.together = together
@@ -2434,8 +2437,6 @@ class _AtImport:
     def find_spec(self, name, path=None, target=None):
         if name != "spmd_types":
             return None
-        if self.together:
-            raise _Apart
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None:
@@ -2444,6 +2445,7 @@ class _AtImport:
             def run_and_watch(module):
                 run(module)
                 importlib.import_module("spmd_types.checker")
+                _Typed.together = self.together
                 _Typed.watch()
 
             spec.loader.exec_module = run_and_watch
@@ -2474,6 +2476,7 @@ class _Typed:
         "reinterpret_mesh spmd_type_to_dtensor_placement trace traceback_filtering"
     ).split()
     package = None
+    together = False  # all ranks are in this process, which the package does not hold
     steps = None  # of a script whose recording may begin at a claim
 
     @classmethod
@@ -2555,6 +2558,8 @@ class _Typed:
 
         @functools.wraps(function)
         def seen(*args, **kwargs):
+            if cls.together and name not in cls.BOUNDARIES:
+                raise _Apart
             return kind(name, function, args, kwargs)
 
         return seen

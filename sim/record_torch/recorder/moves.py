@@ -105,11 +105,13 @@ _MESSAGES_OF_STAGES = (
 
 
 def _targets(stage, text, count):
-    """The stage that each message of a microbatch is for; empty if that is not known."""
+    """The stage that each message of a microbatch is for; empty if that is not known. The first
+    stage, and a release of other names, has no list."""
     if text[0] == "F":
-        lists = [stage.act_send_info[place] for place in sorted(stage.act_send_info)]
+        sent = getattr(stage, "act_send_info", {})
+        lists = [sent[place] or () for place in sorted(sent)]
     else:
-        lists = [stage.grad_send_info]
+        lists = [getattr(stage, "grad_send_info", None) or ()]
     stages = [one for targets in lists for one in targets if one is not None]
     return stages if len(stages) == count else []
 

@@ -9,7 +9,8 @@ class _Apart(BaseException):
 
 
 class _AtImport:
-    """Sees the package's functions from its import on, before the program takes them by name."""
+    """Sees the package's functions from its import on, before the program takes them by name.
+    PyTorch imports it, too: with all ranks in one process a call of the program is refused."""
 
     def __init__(self, together):
         self.together = together
@@ -24,8 +25,6 @@ class _AtImport:
     def find_spec(self, name, path=None, target=None):
         if name != "spmd_types":
             return None
-        if self.together:
-            raise _Apart
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None:
@@ -34,6 +33,7 @@ class _AtImport:
             def run_and_watch(module):
                 run(module)
                 importlib.import_module("spmd_types.checker")
+                _Typed.together = self.together
                 _Typed.watch()
 
             spec.loader.exec_module = run_and_watch
@@ -64,6 +64,7 @@ class _Typed:
         "reinterpret_mesh spmd_type_to_dtensor_placement trace traceback_filtering"
     ).split()
     package = None
+    together = False  # all ranks are in this process, which the package does not hold
     steps = None  # of a script whose recording may begin at a claim
 
     @classmethod
@@ -145,6 +146,8 @@ class _Typed:
 
         @functools.wraps(function)
         def seen(*args, **kwargs):
+            if cls.together and name not in cls.BOUNDARIES:
+                raise _Apart
             return kind(name, function, args, kwargs)
 
         return seen
