@@ -21,7 +21,7 @@ bool is_plain_attention(const Statement& statement) {
 
 }  // namespace
 
-Draws::Taken Draws::take(Statement& statement) {
+RecordedDraws::Taken RecordedDraws::take(Statement& statement) {
   if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
   const auto& ops = reading_.inside(*statement.event);
   const auto ties = [](const RecordedEvent* op) { return op->ties; };
@@ -47,7 +47,7 @@ Draws::Taken Draws::take(Statement& statement) {
   return give(statement) ? Taken::kGiven : (draw_in_place(statement), Taken::kStatement);
 }
 
-bool Draws::take_op(Statement& statement) {
+bool RecordedDraws::take_op(Statement& statement) {
   if (statement.bare() == "native_dropout") {
     mask(statement, *statement.event, "p");
     statement.outs.resize(1);
@@ -64,14 +64,14 @@ bool Draws::take_op(Statement& statement) {
 }
 
 // Results of an op that makes new tensors are inputs; others are written.
-bool Draws::give(const Statement& statement) {
+bool RecordedDraws::give(const Statement& statement) {
   if (statement.returns_first() && is_in_place(statement.op)) return false;
   for (const std::int32_t v : statement.outs) reading_.given.emplace(v, reading_.drawn.at(v));
   return true;
 }
 
 // x.normal_(): the tensor may be a part of another, and be drawn again.
-void Draws::draw_in_place(Statement& statement) {
+void RecordedDraws::draw_in_place(Statement& statement) {
   const std::int32_t v = statement.takes[0], numbers = reading_.fresh();
   GivenValue given = reading_.drawn.at(v);
   if (given.name.empty()) given.name = fmt::format("v{}", v);
@@ -81,7 +81,7 @@ void Draws::draw_in_place(Statement& statement) {
 }
 
 // Other indices of equal elements would be as right, but gradients would flow elsewhere.
-bool Draws::choose(Statement& statement) {
+bool RecordedDraws::choose(Statement& statement) {
   if (statement.outs.size() != 2 || !reading_.drawn.contains(statement.outs[1])) return false;
   statement.kind = StatementKind::kChosen;
   statement.mask = statement.outs[1];
@@ -93,7 +93,7 @@ bool Draws::choose(Statement& statement) {
   return true;
 }
 
-void Draws::attention(Statement& statement, const RecordedEvent& draw) {
+void RecordedDraws::attention(Statement& statement, const RecordedEvent& draw) {
   const std::vector<std::int32_t> operands = statement.takes;
   mask(statement, draw, "dropout_p");
   statement.kind = StatementKind::kAttention;
@@ -101,7 +101,8 @@ void Draws::attention(Statement& statement, const RecordedEvent& draw) {
   statement.takes.push_back(statement.mask);
 }
 
-void Draws::mask(Statement& statement, const RecordedEvent& draw, std::string_view probability) {
+void RecordedDraws::mask(Statement& statement, const RecordedEvent& draw,
+                         std::string_view probability) {
   statement.kind = StatementKind::kDropout;
   statement.scale = 1 / (1 - number_of(statement, probability).value_or(0));
   for (const auto* values : {&draw.out, &draw.written}) {

@@ -223,11 +223,11 @@ class ProgramReader {
     if (is_same_value(statement) || returns_operands(statement) || returns_given(statement)) return;
     if (event.autocast && !casts_.take(statement)) return casts_.lower(event);
     switch (draws_.take(statement)) {
-      case Draws::Taken::kLowered:
+      case RecordedDraws::Taken::kLowered:
         return casts_.lower(event);
-      case Draws::Taken::kGiven:
+      case RecordedDraws::Taken::kGiven:
         return;
-      case Draws::Taken::kStatement:
+      case RecordedDraws::Taken::kStatement:
         reading_.add(std::move(statement));
     }
   }
@@ -284,7 +284,7 @@ class ProgramReader {
 
   const RecordedProgram& recording_;
   Reading reading_;
-  Draws draws_;
+  RecordedDraws draws_;
   Casts casts_;
   Functions functions_;
   ReadNumbers numbers_;

@@ -80,9 +80,9 @@ bool returns_operands(const Statement& statement);
 bool is_cast(std::string_view op);
 
 /// The recorded numbers that calls drew, and the indices that PyTorch chose, in place of new ones.
-class Draws {
+class RecordedDraws {
  public:
-  explicit Draws(Reading& reading) : reading_(reading) {}
+  explicit RecordedDraws(Reading& reading) : reading_(reading) {}
   /// For a call. kLowered: the ops that it is made of take its place; kGiven: its results are
   /// inputs.
   enum class Taken : std::uint8_t { kStatement, kGiven, kLowered };
@@ -104,7 +104,7 @@ class Draws {
 /// Casts of autocast, and calls that become the ops that they are made of.
 class Casts {
  public:
-  Casts(Reading& reading, Draws& draws) : reading_(reading), draws_(draws) {}
+  Casts(Reading& reading, RecordedDraws& draws) : reading_(reading), draws_(draws) {}
   void note(const RecordedEvent& op);
   /// False: autocast has cast something else than operands of the call.
   bool take(Statement& statement);
@@ -115,7 +115,7 @@ class Casts {
   void make(std::int32_t value, bool no_grad);
 
   Reading& reading_;
-  Draws& draws_;
+  RecordedDraws& draws_;
   std::map<std::int32_t, const RecordedEvent*> casts_;  // by result
 };
 

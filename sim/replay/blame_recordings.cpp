@@ -153,7 +153,7 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
 RecordingBlame compare(const PointsOfA& a, double gradient_noise, const RecordedProgram& b,
                        const std::vector<RankGroups>& groups, bool by_rank,
                        const RecordingEdit* edit) {
-  Comparison comparison(a, groups, gradient_noise);
+  RecordingComparison comparison(a, groups, gradient_noise);
   PointNames names(b, by_rank);
   std::vector<PlayedEdit> edits;
   if (edit != nullptr) edits = played_edits(*edit);
@@ -427,7 +427,7 @@ RecordingBlame blame_values(const RecordedProgram& a, const std::vector<Compared
       }
     }
   }
-  Comparison comparison(points, groups, gradient_noise);
+  RecordingComparison comparison(points, groups, gradient_noise);
   for (const ComparedPoint& value : values) comparison.judge(value, 0);
   RecordingBlame blame = comparison.end();
   std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });

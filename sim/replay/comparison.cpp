@@ -165,7 +165,7 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   return event;
 }
 
-void Comparison::flow(const RecordedProgram& program, std::size_t at) {
+void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   const RecordedEvent& event = program.events[at];
   writers_.meet(program, at);
   const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
@@ -201,8 +201,8 @@ void Comparison::flow(const RecordedProgram& program, std::size_t at) {
   }
 }
 
-void Comparison::judge_collective(const RecordedProgram& program, std::size_t at,
-                                  const EventValues& values) {
+void RecordingComparison::judge_collective(const RecordedProgram& program, std::size_t at,
+                                           const EventValues& values) {
   const RecordedEvent& event = program.events[at];
   if (event.rank >= 0) return;
   for_each_given(event, [&](std::int32_t number) {
@@ -228,7 +228,7 @@ void Comparison::judge_collective(const RecordedProgram& program, std::size_t at
 }
 
 // A gradient as it is in the end is what was written last.
-void Comparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
+void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
   if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
   if (point.kind == PointKind::kResult && program.events[point.event].place < 0) {
     const auto maker = made_.find(point.value);
@@ -241,7 +241,7 @@ void Comparison::name_writer(const RecordedProgram& program, ComparedPoint& poin
   point.event = *writer;
 }
 
-void Comparison::judge(ComparedPoint point, double terms) {
+void RecordingComparison::judge(ComparedPoint point, double terms) {
   const auto found = a_.find(point.key);
   const bool result = point.kind == PointKind::kResult && !backward_;
   backward_ = backward_ || is_late(point);
@@ -286,7 +286,7 @@ void Comparison::judge(ComparedPoint point, double terms) {
   settle(std::move(point), std::move(all), elements, from);
 }
 
-RecordingBlame Comparison::end() {
+RecordingBlame RecordingComparison::end() {
   for (auto& [value, link] : parameters_) {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
@@ -310,7 +310,7 @@ RecordingBlame Comparison::end() {
 // A value on the way is a fault if one is that is computed from it: gradients are added up in any
 // order, and a mask may take what is not A's from a call's result. Nothing is one where the loss,
 // gradients and parameters after the step are A's. Returns how many are none.
-std::int64_t Comparison::drop_harmless() {
+std::int64_t RecordingComparison::drop_harmless() {
   const bool right = ends_ > 0 && ends_agree_ && !wrong_loss_;
   std::vector<bool> harms(wrong_.size());
   for (std::size_t i = wrong_.size(); i-- > 0;) {
@@ -323,7 +323,7 @@ std::int64_t Comparison::drop_harmless() {
       std::erase_if(wrong_, [&](const BlamedValue&) { return !harms[i++]; }));
 }
 
-void Comparison::inherit(Followed& all, const Followed& one) {
+void RecordingComparison::inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
   if (all.suspect == nullptr) all.suspect = one.suspect;
@@ -333,9 +333,9 @@ void Comparison::inherit(Followed& all, const Followed& one) {
   }
 }
 
-Explained Comparison::explained(const ComparedPoint& point, const PointPart& a,
-                                const std::vector<PointPart>& parts, const Ranks& ranks,
-                                const Followed& from, double terms) {
+Explained RecordingComparison::explained(const ComparedPoint& point, const PointPart& a,
+                                         const std::vector<PointPart>& parts, const Ranks& ranks,
+                                         const Followed& from, double terms) {
   const bool late = is_late(point);
   const double largest = largest_of(a.elements);
   const DType dtype = coarser(a.dtype, parts[0].dtype);
@@ -361,9 +361,9 @@ Explained Comparison::explained(const ComparedPoint& point, const PointPart& a,
 
 // Optimizers that divide by the size of a gradient make a step of full length for an element that
 // is rounding alone: whether no other element is off.
-bool Comparison::may_turn(const ComparedPoint& point, const PointPart& a,
-                          const std::vector<PointPart>& parts, const Ranks& ranks,
-                          double allowed) const {
+bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& a,
+                                   const std::vector<PointPart>& parts, const Ranks& ranks,
+                                   double allowed) const {
   const auto slope = a_.find("gradient " + point.name + ".grad|0");
   if (point.kind != PointKind::kEnd || slope == a_.end() || slope->second.size() != 1) return false;
   const std::vector<double>& slopes = slope->second[0].elements;
@@ -378,7 +378,7 @@ bool Comparison::may_turn(const ComparedPoint& point, const PointPart& a,
 }
 
 // A factor that each rank has computed for itself, as a mean over its own count.
-std::string Comparison::text_of_factors(const ComparedPoint& point, const PointPart& a) {
+std::string RecordingComparison::text_of_factors(const ComparedPoint& point, const PointPart& a) {
   const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
   std::vector<double> factors;
   if (point.parts.size() > 1) {
@@ -396,16 +396,17 @@ std::string Comparison::text_of_factors(const ComparedPoint& point, const PointP
                      text_of_list(texts, ", "));
 }
 
-bool Comparison::is_of_step(const ComparedPoint& point) const {
+bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
   return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point);
 }
 
-bool Comparison::is_parameter(const ComparedPoint& point) const {
+bool RecordingComparison::is_parameter(const ComparedPoint& point) const {
   return point.kind == PointKind::kInput && a_.contains("gradient " + point.name + ".grad|0");
 }
 
 // Pieces of a parameter, each of which is right, may be the same piece: empty if they are not.
-std::string Comparison::text_of_missing(const ComparedPoint& point, const PointPart& a) const {
+std::string RecordingComparison::text_of_missing(const ComparedPoint& point,
+                                                 const PointPart& a) const {
   if (!is_parameter(point) || point.parts.size() < 2 || a.elements.empty()) return "";
   const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
   const auto missing = missing_element(a, allowed, point.parts);
@@ -415,13 +416,13 @@ std::string Comparison::text_of_missing(const ComparedPoint& point, const PointP
 }
 
 // The first of a chain is the one to look at.
-void Comparison::suspect(Followed& now, BlamedValue value) {
+void RecordingComparison::suspect(Followed& now, BlamedValue value) {
   if (now.suspect != nullptr && same_cause(now.suspect->cause, value.cause)) return;
   now.suspect = std::make_shared<const BlamedValue>(std::move(value));
 }
 
-void Comparison::settle(ComparedPoint point, Explained all, const std::string& elements,
-                        const Followed& from) {
+void RecordingComparison::settle(ComparedPoint point, Explained all, const std::string& elements,
+                                 const Followed& from) {
   Followed& now = known_[point.value];
   if (all.held == ValueHeld::kUnknown) return;
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
@@ -480,8 +481,9 @@ void Comparison::settle(ComparedPoint point, Explained all, const std::string& e
   links_.push_back(link);
 }
 
-void Comparison::of_gradient(const ComparedPoint& point,
-                             const std::shared_ptr<const BlamedValue>& before, BlamedValue& value) {
+void RecordingComparison::of_gradient(const ComparedPoint& point,
+                                      const std::shared_ptr<const BlamedValue>& before,
+                                      BlamedValue& value) {
   const std::string name = point.kind == PointKind::kFlow ? "" : point.name;
   value.follows = value.follows || (!name.empty() && !wrong_gradients_.insert(name).second);
   if (value.follows) return;

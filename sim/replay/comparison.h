@@ -32,10 +32,11 @@ bool is_collective(const RecordedEvent& event);
 std::size_t end_of_line(const RecordedProgram& program, std::size_t event);
 
 /// Used by one thread.
-class Comparison {
+class RecordingComparison {
  public:
   /// All outlive it.
-  Comparison(const PointsOfA& a, const std::vector<RankGroups>& groups, double gradient_noise)
+  RecordingComparison(const PointsOfA& a, const std::vector<RankGroups>& groups,
+                      double gradient_noise)
       : a_(a), groups_(groups), gradient_noise_(gradient_noise) {}
 
   /// The results of an event inherit from its operands.
