@@ -3,6 +3,7 @@
 #include "backends/threads/communicator.h"
 
 #include <map>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +27,7 @@ class PendingCall final : public Work {
  public:
   PendingCall(const Seat& seat, const Call& call, Traffic::Id posted)
       : seat_(seat),
+        world_lives_(seat.group.world().life()),
         posted_(posted),
         call_(call.kind),
         x_(call.x != nullptr ? call.x->snapshot() : Tensor()),
@@ -57,8 +59,13 @@ class PendingCall final : public Work {
     return storage;
   }
 
-  // Called by the Storage, so it is alive.
+  // Called by the Storage, so it is alive. A world that has ended left the result, or the reason
+  // why there is none.
   void wait() override {
+    if (world_lives_.expired()) {
+      if (call_.failure) throw Error(call_.failure->error);
+      return storage_->complete(std::move(call_.result));
+    }
     World& world = seat_.group.world();
     world.report_wait(posted_);
     if (goes_on()) return storage_->complete({});
@@ -67,6 +74,7 @@ class PendingCall final : public Work {
     storage_->complete(std::move(call_.result));
   }
   bool done() const override {
+    if (world_lives_.expired()) return true;
     World& world = seat_.group.world();
     world.scheduler().yield();
     return world.complete(posted_) && (goes_on() || call_.over());
@@ -79,6 +87,7 @@ class PendingCall final : public Work {
   }
 
   const Seat seat_;
+  const std::weak_ptr<const int> world_lives_;
   const Traffic::Id posted_;
   Call call_;
   const Tensor x_;

@@ -42,6 +42,8 @@ class World final : public Backend {
   const Verdict* verdict() const override;
 
   Scheduler& scheduler() { return scheduler_; }
+  /// Expires when the world is over, which results that were not waited for outlive.
+  std::weak_ptr<const int> life() const { return life_; }
   Group& add_group(std::vector<std::int64_t> ranks, std::string name);
   /// The way of messages under one tag from one rank of `around` to another, group ranks: a group
   /// of the sender, 0, and the receiver, 1. Made when it is first used.
@@ -82,6 +84,7 @@ class World final : public Backend {
   void abort(std::int64_t rank, const Error& reason);
 
  private:
+  const std::shared_ptr<const int> life_ = std::make_shared<const int>();
   struct Status {
     std::atomic<RankReport::State> state{RankReport::State::kRuns};
     std::optional<Error> cause;  ///< of a rank that failed on its own; written before `state`
