@@ -17,7 +17,7 @@ void TableLoops::largest(const Largest& largest) {
   Tensor steps[3];
   for (std::size_t dim = 0; dim < 3; ++dim) {
     std::vector<std::int64_t> numbers;
-    for (const Steps& window : windows.dims[dim]) {
+    for (const WindowSteps& window : windows.dims[dim]) {
       numbers.insert(numbers.end(), {window.first, window.last, window.step});
     }
     steps[dim] = empty(device(), Dims{static_cast<std::int64_t>(numbers.size())}, DType::kI64);

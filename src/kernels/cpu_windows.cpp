@@ -21,8 +21,9 @@ void CpuLoops::largest(const Largest& largest) {
     for (std::int64_t n = 0; n < largest.values.numel(); ++n) {
       const std::int64_t r = n % results, plane = n / results;
       const T* x = from.data() + plane * places;
-      const Steps a = steps_of(0, r / (to[1] * to[2]), plane),
-                  b = steps_of(1, r / to[2] % to[1], plane), c = steps_of(2, r % to[2], plane);
+      const WindowSteps a = steps_of(0, r / (to[1] * to[2]), plane),
+                        b = steps_of(1, r / to[2] % to[1], plane),
+                        c = steps_of(2, r % to[2], plane);
       indices[n] = place_of_largest(x, in, a, b, c);
       values[n] = x[indices[n]];
     }

@@ -275,7 +275,7 @@ PoolWindows windows_by(const KernelCall& call, std::size_t pooled, bool by_plane
   for (std::size_t d = 0; d < 3; ++d) {
     for (std::int64_t i = 0; i < planes * made.out[d]; ++i) {
       const bool unused = d + pooled < 3;
-      made.dims[d].push_back(unused ? Steps{0, 1, 1}
+      made.dims[d].push_back(unused ? WindowSteps{0, 1, 1}
                                     : steps(d + pooled - 3, i % made.out[d], i / made.out[d]));
     }
   }
@@ -290,12 +290,13 @@ PoolWindows largest_windows(const KernelCall& call) {
   const PerDim stride(call, 2, sizes), padding(call, 3, Dims(pooled, 0)),
       dilation(call, 4, Dims(pooled, 1));
   const std::size_t first = self.shape().size() - pooled;
-  return windows_by(call, pooled, false, [&](std::size_t i, std::int64_t r, std::int64_t) -> Steps {
-    std::int64_t start = r * stride[i] - padding[i];
-    const std::int64_t end = start + (sizes[i] - 1) * dilation[i] + 1;
-    while (start < 0) start += dilation[i];
-    return {start, std::min(end, self.size(first + i)), dilation[i]};
-  });
+  return windows_by(call, pooled, false,
+                    [&](std::size_t i, std::int64_t r, std::int64_t) -> WindowSteps {
+                      std::int64_t start = r * stride[i] - padding[i];
+                      const std::int64_t end = start + (sizes[i] - 1) * dilation[i] + 1;
+                      while (start < 0) start += dilation[i];
+                      return {start, std::min(end, self.size(first + i)), dilation[i]};
+                    });
 }
 
 // adaptive_max_pool..(self, output_size)
@@ -303,10 +304,11 @@ PoolWindows adaptive_windows(const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   const std::size_t pooled = optional_dims_arg(call, 1)->size();
   const std::size_t first = self.shape().size() - pooled;
-  return windows_by(call, pooled, false, [&](std::size_t i, std::int64_t r, std::int64_t) -> Steps {
-    const Range range = adaptive_range(r, self.size(first + i), out.size(first + i));
-    return {range.first, range.last, 1};
-  });
+  return windows_by(
+      call, pooled, false, [&](std::size_t i, std::int64_t r, std::int64_t) -> WindowSteps {
+        const Range range = adaptive_range(r, self.size(first + i), out.size(first + i));
+        return {range.first, range.last, 1};
+      });
 }
 
 // fractional_max_pool..(self, kernel_size, output_size, random_samples): windows start at steps of
@@ -317,7 +319,7 @@ PoolWindows fractional_windows(const KernelCall& call, std::span<const double> s
   const std::size_t pooled = optional_dims_arg(call, 2)->size();
   const std::size_t first = self.shape().size() - pooled;
   const bool wide = self.dtype() == DType::kF64;
-  const auto steps = [&](std::size_t i, std::int64_t r, std::int64_t plane) -> Steps {
+  const auto steps = [&](std::size_t i, std::int64_t r, std::int64_t plane) -> WindowSteps {
     const std::int64_t last = self.size(first + i) - kernel[i], to = out.size(first + i);
     std::int64_t start = last;
     if (r + 1 < to) {

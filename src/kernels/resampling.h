@@ -45,7 +45,7 @@ struct ResamplingKernel {
 std::span<const ResamplingKernel> resampling_kernels();
 
 /// The places of one result along one dim, from `first` on in steps.
-struct Steps {
+struct WindowSteps {
   std::int64_t first;
   std::int64_t last;  ///< beyond
   std::int64_t step;
@@ -53,9 +53,9 @@ struct Steps {
 
 /// The windows of pooling that takes the largest, along the last dims.
 struct PoolWindows {
-  bool by_plane = false;           ///< each plane has its own
-  std::vector<Steps> dims[3];      ///< [result] or [plane, result]; one of one place where unused
-  std::int64_t in[3] = {1, 1, 1};  ///< sizes of the places and of the results, at the end
+  bool by_plane = false;             ///< each plane has its own
+  std::vector<WindowSteps> dims[3];  ///< [result] or [plane, result]; one of one place where unused
+  std::int64_t in[3] = {1, 1, 1};    ///< sizes of the places and of the results, at the end
   std::int64_t out[3] = {1, 1, 1};
 };
 

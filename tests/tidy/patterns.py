@@ -241,7 +241,29 @@ def check_scenarios_listed(repository):
             yield Problem(path, 1, "scenarios/meson.build does not list it")
 
 
+SPACE = re.compile(r"(?:inline )?namespace ?([\w:]*) ?\{$")
+TYPE = re.compile(r"(?:class|struct) (?:alignas\(\d+\) )?(\w+)(?: final)?(?: :[^:;{][^;{]*)? \{")
+
+
+def check_types_once(repository):
+    """For the linker two types of one name are one: it takes the destructor of either."""
+    places = {}
+    for file in repository.cpp("src", "sim", "backends"):
+        spaces = []
+        for number, line in enumerate(file.text.splitlines(), 1):
+            if opened := SPACE.match(line):
+                spaces.append(opened[1])
+            elif line.startswith("}  // namespace"):
+                spaces = spaces[:-1]
+            elif file.path.endswith(".h") and (found := TYPE.match(line)):
+                name = "::".join([*spaces, found[1]])
+                first = places.setdefault(name, file.path)
+                if first != file.path:
+                    yield Problem(file.path, number, f"{name} is a type of {first}, too")
+
+
 CHECKS = (
+    check_types_once,
     check_clocks,
     check_banned,
     check_json_integers,

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 import commits_test  # noqa: E402
 import fixes  # noqa: E402
 import functions  # noqa: E402
+import patterns  # noqa: E402
 import readme  # noqa: E402
 import tidy  # noqa: E402
 import uncalled  # noqa: E402
@@ -439,6 +440,17 @@ class Tidy(unittest.TestCase):
         }
         expected = "src/mesh/inner.h: nobody in the product calls deep()"
         self.assertEqual(self.uncalled(files), [expected])
+
+    def test_two_types_of_one_name(self):
+        space = "namespace shardlab {\n%s\n}  // namespace shardlab\n"
+        files = {"src/mesh/one.h": space % "struct Steps {\n};",
+                 "src/mesh/other.h": space % "class Steps final : public Base {\n};",
+                 "src/mesh/own.h": space % ("namespace own {\nstruct Steps {\n};\n"
+                                            "}  // namespace own"),
+                 "src/mesh/outer.h": space % "struct Steps::Inner {\n};\nclass Steps;"}
+        found = [str(one) for one in patterns.check_types_once(self.plant(files))]
+        self.assertEqual(found, ["src/mesh/other.h:2: shardlab::Steps is a type of "
+                                 "src/mesh/one.h, too"])
 
 
 class Functions(unittest.TestCase):
