@@ -14,21 +14,6 @@ namespace {
 // A rank with more bytes of values that wait for other ranks lets those run first.
 constexpr std::int64_t kMostAhead = 4 << 20;
 
-void for_each_name(const ast::Expression& expression,
-                   const std::function<void(const std::string& name)>& visit) {
-  if (const auto* name = std::get_if<ast::Name>(&expression.node)) visit(name->id);
-  ast::for_each_part(expression, [&](const ast::Expression& part) { for_each_name(part, visit); });
-}
-
-void for_each_name(const ast::Statement& statement,
-                   const std::function<void(const std::string& name)>& visit) {
-  ast::for_each_part(
-      statement, [&](const ast::Expression& part) { for_each_name(part, visit); },
-      [&](const ast::Block& block) {
-        for (const ast::Statement& one : block) for_each_name(one, visit);
-      });
-}
-
 // A def runs later than it is written: its names may be used at any time.
 UnusedNames unused_names(const ast::Block& program) {
   std::map<std::string, std::size_t> last;
@@ -42,10 +27,15 @@ UnusedNames unused_names(const ast::Block& program) {
       for (const auto& target : assign->targets) ast::collect_targets(*target, targets);
     }
     for (const std::string& name : targets) ++given[name];
-    for_each_name(program[i], [&](const std::string& name) {
-      last[name] = i;
-      if (assign == nullptr && !calls) others.insert(name);
-    });
+    const auto note = [&](const ast::Expression& part) {
+      const auto* name = std::get_if<ast::Name>(&part.node);
+      if (name != nullptr) last[name->id] = i;
+      if (name != nullptr && assign == nullptr && !calls) others.insert(name->id);
+      return false;
+    };
+    ast::for_each_part(
+        program[i], [&](const ast::Expression& part) { ast::any_part(part, note); },
+        [&](const ast::Block& block) { ast::any_part(block, note); });
   }
   UnusedNames unused;
   for (const auto& [name, at] : last) {
