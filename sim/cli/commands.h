@@ -19,6 +19,7 @@
 
 namespace shardlab {
 
+struct RecordedProgram;
 struct ScenarioResult;
 struct Verdict;
 
@@ -205,6 +206,8 @@ struct TraceArguments {
 int trace_command(const TraceArguments& arguments);
 /// Runs graphs in place of the programs that they were captured from.
 int replay_command(const TraceArguments& arguments);
+/// Prints every op of a recorded program, compared with its recorded results.
+int compare_recording(const RecordedProgram& recording, const RunArguments& arguments);
 
 /// `show` and `explain`.
 struct SpecArguments {

@@ -41,10 +41,11 @@ std::vector<Promise> promises_of(const ProveArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
   std::optional<ScenarioFile> file;
   if (is_recording_file(path)) {
-    const RecordedProgram program = read_recording(path, export_options(arguments.run));
-    if (program.ranks > 1) return {promise_of(program, options)};
+    auto program = std::make_shared<const RecordedProgram>(
+        read_recording(path, export_options(arguments.run)));
+    if (program->ranks > 1) return {promise_of(*program, options)};
     int code = kFine;
-    if (std::optional<OpenedRecording> opened = open_recording(path, arguments.run, code)) {
+    if (auto opened = open_recording(std::move(program), arguments.run, code)) {
       file = std::move(opened->file);
     }
   } else {

@@ -115,21 +115,11 @@ class Runs {
 
   void add_file(const std::string& path) {
     RunsTable table(std::filesystem::path(path).filename().string());
-    const bool as_it_is = arguments_.mesh.empty() && arguments_.plan.empty();
-    if (arguments_.transport && as_it_is && is_recording_file(path)) {
-      const RecordedProgram program = read_recording(path, export_options(arguments_));
-      if (program.ranks > 1) {
-        code_ = std::max(code_, run_recorded(program, arguments_));
-        return;
-      }
-    }
-    if (!is_recording_file(path)) {
+    if (is_recording_file(path)) {
+      add_recording(path, table);
+    } else {
       refuse_recording_options(path, arguments_);
       add_points(path, open_scenario(path, arguments_), nullptr, "", table);
-    } else if (arguments_.plan != kAllPlans) {
-      add_recording(path, arguments_, table);
-    } else {
-      add_plans(path, table);
     }
     if (arguments_.common.output == Output::kText) print({.out = table.text()});
   }
@@ -141,13 +131,36 @@ class Runs {
   }
 
  private:
-  void add_plans(const std::string& path, RunsTable& table) {
+  // A recording of several ranks runs as it is, unless an option takes it to another mesh.
+  void add_recording(const std::string& path, RunsTable& table) {
+    const auto recording =
+        std::make_shared<const RecordedProgram>(read_recording(path, export_options(arguments_)));
+    const bool several = recording->ranks > 1;
+    if (several && arguments_.transport && arguments_.mesh.empty() && arguments_.plan.empty()) {
+      code_ = std::max(code_, run_recorded(*recording, arguments_));
+      return;
+    }
+    if (!arguments_.types.empty() && arguments_.types != "off") {
+      fail(Fix{"let the package check it: with spmd_types.checker.typecheck(\"strict\"): in the"
+               " script; values are judged without --types"},
+           "--types {}: {} is a recording, whose calls were made", arguments_.types, path);
+    }
+    if (several && step_option(arguments_) == nullptr) {
+      code_ = std::max(code_, compare_recording(*recording, arguments_));
+    } else if (arguments_.plan == kAllPlans) {
+      add_plans(recording, table);
+    } else {
+      add_plan(recording, arguments_, table);
+    }
+  }
+
+  void add_plans(const std::shared_ptr<const RecordedProgram>& recording, RunsTable& table) {
     RunArguments arguments = arguments_;
     std::size_t refused = 0;
     for (const std::string& plan : plan_names()) {
       arguments.plan = plan;
       try {
-        add_recording(path, arguments, table, "plan=" + plan);
+        add_plan(recording, arguments, table, "plan=" + plan);
       } catch (const Error& error) {
         // A fault that all plans have is no row of a table.
         if (++refused == plan_names().size()) throw;
@@ -158,23 +171,10 @@ class Runs {
     }
   }
 
-  void add_recording(const std::string& path, const RunArguments& arguments, RunsTable& table,
-                     const std::string& plan = "") {
-    if (!arguments.types.empty() && arguments.types != "off") {
-      fail(Fix{"let the package check it: with spmd_types.checker.typecheck(\"strict\"): in the"
-               " script; values are judged without --types"},
-           "--types {}: {} is a recording, whose calls were made", arguments.types, path);
-    }
-    auto recording =
-        std::make_shared<const RecordedProgram>(read_recording(path, export_options(arguments)));
-    if (recording->ranks > 1 && step_option(arguments) == nullptr) {
-      TraceArguments as_recorded{.run = arguments};
-      as_recorded.run.files = {path};
-      code_ = std::max(code_, replay_command(as_recorded));
-      return;
-    }
-    auto opened = open_recording(std::move(recording), arguments, code_);
-    if (opened) add_points(path, opened->file, opened->alone, plan, table);
+  void add_plan(const std::shared_ptr<const RecordedProgram>& recording,
+                const RunArguments& arguments, RunsTable& table, const std::string& plan = "") {
+    auto opened = open_recording(recording, arguments, code_);
+    if (opened) add_points(recording->path, opened->file, opened->alone, plan, table);
   }
 
   void add_points(const std::string& path, const ScenarioFile& file,

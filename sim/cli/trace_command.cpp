@@ -274,12 +274,8 @@ int trace_command(const TraceArguments& arguments) {
   return code;
 }
 
-namespace {
-
-// Every op of a recorded program, compared with its recorded results.
-int compare_recording(const std::string& path, const RunArguments& arguments) {
+int compare_recording(const RecordedProgram& recording, const RunArguments& arguments) {
   const Output output = arguments.common.output;
-  const RecordedProgram recording = read_recording(path, export_options(arguments));
   print_notes(recording.notes);
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
@@ -287,15 +283,16 @@ int compare_recording(const std::string& path, const RunArguments& arguments) {
   return replay.ok() ? kFine : kFailed;
 }
 
-}  // namespace
-
 int replay_command(const TraceArguments& arguments) {
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
-    if (!is_recording_file(path)) refuse_recording_options(path, arguments.run);
-    code = std::max(code, is_recording_file(path)
-                              ? compare_recording(path, arguments.run)
-                              : replay_graphs(graphs_of_file(path), all_ops(), arguments));
+    if (is_recording_file(path)) {
+      const RecordedProgram recording = read_recording(path, export_options(arguments.run));
+      code = std::max(code, compare_recording(recording, arguments.run));
+    } else {
+      refuse_recording_options(path, arguments.run);
+      code = std::max(code, replay_graphs(graphs_of_file(path), all_ops(), arguments));
+    }
   }
   return code;
 }
