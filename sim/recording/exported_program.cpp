@@ -45,6 +45,25 @@ bool is_check(std::string_view target) {
          target.starts_with("torch.ops.aten.sym_constrain");
 }
 
+// "node 3 linear (l  model.py:5), torch.ops.aten.linear.default: "
+std::string place_of(const JsonNode& node, std::size_t number, const std::string& module) {
+  const auto text = [&](std::string_view key) {
+    const JsonNode* found = node.find(key);
+    return found != nullptr && found->is_text() ? std::string(found->text()) : "";
+  };
+  const std::string name = text("name");
+  return fmt::format("node {}{}{}{}, {}: ", number, name.empty() ? "" : " ", name, module,
+                     text("target"));
+}
+
+void check_version(const JsonNode& version) {
+  const std::int64_t major = version.at("major").integer();
+  if (major == 7 || major == 8) return;
+  fail(ErrorKind::kUnsupported, Fix{"use another PyTorch, or a newer shardlab"},
+       "a program of schema {}.{}, and this shardlab reads 7 and 8", major,
+       version.at("minor").dump());
+}
+
 constexpr std::string_view kTarget = "torch.ops.";
 
 // "torch.ops.aten.linear.default" is "aten.linear.default".
@@ -78,6 +97,60 @@ std::string without_traces(std::string text) {
   text.resize(kept);
   return text;
 }
+
+// The tensors of the archive by the names that parameters, buffers and constants have.
+class StoredTensors {
+ public:
+  // {"config": {"l.weight": {"path_name": "weight_1", "tensor_meta": {...}, ...}}}
+  void read(const std::string& path, const std::string& text) {
+    const JsonTree& config = *configs_.emplace_back(std::make_unique<JsonTree>(text));
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    for (const JsonNode& entry : config.root().at("config")) {
+      entries_[entry.key()] = {&entry.at("tensor_meta"), entry.find("use_pickle"),
+                               folder + std::string(entry.at("path_name").text())};
+    }
+  }
+
+  struct Entry {
+    const JsonNode* meta = nullptr;
+    const JsonNode* pickle = nullptr;
+    std::string file;
+  };
+  const Entry& at(const std::string& name) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) {
+      fail(ErrorKind::kValue, Fix{"export the program again"},
+           "its elements are not in the archive");
+    }
+    if (found->second.pickle != nullptr && found->second.pickle->boolean()) {
+      fail(ErrorKind::kUnsupported, Fix{"make it a tensor without a class of its own"},
+           "its elements are a pickle");
+    }
+    return found->second;
+  }
+
+ private:
+  std::vector<std::unique_ptr<JsonTree>> configs_;
+  std::map<std::string_view, Entry, std::less<>> entries_;
+};
+
+// Rows of ops, looked up once each.
+class ExportedOps {
+ public:
+  const OpRow* at(std::string_view target, const std::string& op) {
+    const auto [known, fresh] = rows_.try_emplace(op, nullptr);
+    if (fresh) known->second = recorded_row(op);
+    if (known->second != nullptr && target.starts_with(kTarget)) return known->second;
+    const bool nested = target.starts_with("torch.ops.higher_order.");
+    fail(ErrorKind::kUnsupported,
+         Fix{nested ? "take with torch.no_grad(), torch.cond and the like out of the forward"
+                    : without_op(op)},
+         "{}", nested ? "a program inside of the program is not read" : "no such op here");
+  }
+
+ private:
+  std::unordered_map<std::string, const OpRow*> rows_;
+};
 
 class ExportReader {
  public:
@@ -117,7 +190,11 @@ class ExportReader {
     check_version(file.at("schema_version"));
     const JsonNode& module = file.at("graph_module");
     const JsonNode& graph = module.at("graph");
-    for (const auto& [path, text] : files_.configs) read_config(path, text);
+    for (const auto& [path, text] : files_.configs) {
+      at_ = path + ": ";
+      stored_.read(path, text);
+    }
+    at_ = "model.json: ";
     const JsonNode& signature = module.at("signature");
     sizes_.emplace(file.at("range_constraints"), options_);
     tensors_.emplace(graph, *sizes_);
@@ -132,26 +209,6 @@ class ExportReader {
     modules_.write();
     write_backward();
     for (const std::string& name : outputs_) program_.outputs[known_.at(name)] = name;
-  }
-
-  void check_version(const JsonNode& version) {
-    const std::int64_t major = version.at("major").integer();
-    if (major == 7 || major == 8) return;
-    refuse(ErrorKind::kUnsupported,
-           fmt::format("a program of schema {}.{}, and this shardlab reads 7 and 8", major,
-                       version.at("minor").dump()),
-           "use another PyTorch, or a newer shardlab");
-  }
-
-  // {"config": {"l.weight": {"path_name": "weight_1", "tensor_meta": {...}, ...}}}
-  void read_config(const std::string& path, const std::string& text) {
-    at_ = path + ": ";
-    const JsonTree& config = *configs_.emplace_back(std::make_unique<JsonTree>(text));
-    const std::string folder = path.substr(0, path.rfind('/') + 1);
-    for (const JsonNode& entry : config.root().at("config")) {
-      stored_[entry.key()] = {&entry, folder + std::string(entry.at("path_name").text())};
-    }
-    at_ = "model.json: ";
   }
 
   void read_sizes(const JsonNode& signature) {
@@ -237,24 +294,14 @@ class ExportReader {
 
   void give_stored(std::string_view name, const std::string& of, bool parameter) {
     at_ = fmt::format("{}: ", of);
-    const auto found = stored_.find(of);
-    if (found == stored_.end()) {
-      fail(ErrorKind::kValue, Fix{"export the program again"},
-           "its elements are not in the archive");
-    }
-    const auto& [entry, file] = found->second;
-    const JsonNode* pickle = entry->find("use_pickle");
-    if (pickle != nullptr && pickle->boolean()) {
-      fail(ErrorKind::kUnsupported, Fix{"make it a tensor without a class of its own"},
-           "its elements are a pickle");
-    }
+    const StoredTensors::Entry& entry = stored_.at(of);
     ValueType type = tensors_->type_of(name);
-    const ExportedTensor tensor = tensors_->read(entry->at("tensor_meta"));
+    const ExportedTensor tensor = tensors_->read(*entry.meta);
     if (type.shape != tensor.meta.shape || type.dtype != tensor.meta.dtype) {
       fail(ErrorKind::kValue, "its elements have another type than the program says");
     }
     // Weights that are tied are one tensor.
-    const auto [tied, fresh] = tied_.emplace(file + entry->at("tensor_meta").dump(), name);
+    const auto [tied, fresh] = tied_.emplace(entry.file + entry.meta->dump(), name);
     if (!fresh) {
       known_[name] = known_.at(tied->second);
       return;
@@ -263,7 +310,8 @@ class ExportReader {
     const JsonNode* graded = tensors_->meta_of(name).find("requires_grad");
     event.requires_grad = parameter && (graded == nullptr || graded->boolean());
     type.stride = contiguous_strides(type.shape);
-    give(name, std::move(event), std::move(type), place_elements(files_, file, tensor, raw_), true);
+    give(name, std::move(event), std::move(type), place_elements(files_, entry.file, tensor, raw_),
+         true);
   }
 
   // Calls.
@@ -285,16 +333,8 @@ class ExportReader {
     node_ = nullptr;
   }
 
-  // "node 3 linear (l  model.py:5), torch.ops.aten.linear.default: "
   std::string place() const {
-    if (node_ == nullptr) return at_;
-    const JsonNode* name = node_->find("name");
-    const JsonNode* target = node_->find("target");
-    const auto text = [](const JsonNode* node) {
-      return node != nullptr && node->is_text() ? std::string(node->text()) : "";
-    };
-    return fmt::format("node {}{}{}{}, {}: ", nodes_, text(name).empty() ? "" : " ", text(name),
-                       modules_.text(), text(target));
+    return node_ == nullptr ? at_ : place_of(*node_, nodes_, modules_.text());
   }
 
   void read_node(const JsonNode& node, ExportedArguments& arguments) {
@@ -302,7 +342,7 @@ class ExportReader {
     modules_.enter(metadata_of(node, "nn_module_stack"), metadata_of(node, "stack_trace"));
     if (gives_numbers(node) || is_check(target)) return;
     RecordedEvent event{.kind = RecordedKind::kCall, .op = op_of(target)};
-    event.row = row_of(target, event.op);
+    event.row = ops_.at(target, event.op);
     GivenArguments given;
     arguments_.begin();
     for (const JsonNode& input : node.at("inputs")) {
@@ -317,17 +357,6 @@ class ExportReader {
     for (const JsonNode& output : node.at("outputs")) read_result(output, event.out);
     modules_.describe(event);
     program_.events.push_back(std::move(event));
-  }
-
-  const OpRow* row_of(std::string_view target, const std::string& op) {
-    const auto [known, fresh] = rows_.try_emplace(op, nullptr);
-    if (fresh) known->second = recorded_row(op);
-    if (known->second != nullptr && target.starts_with(kTarget)) return known->second;
-    const bool nested = target.starts_with("torch.ops.higher_order.");
-    fail(ErrorKind::kUnsupported,
-         Fix{nested ? "take with torch.no_grad(), torch.cond and the like out of the forward"
-                    : without_op(op)},
-         "{}", nested ? "a program inside of the program is not read" : "no such op here");
   }
 
   void read_result(const JsonNode& output, std::vector<EventValue>& out) {
@@ -412,12 +441,10 @@ class ExportReader {
   std::optional<ExportedTensors> tensors_;
   std::string at_;  // the part that is being read, for messages
   bool reported_ = false;
-  std::vector<std::unique_ptr<JsonTree>> configs_;
-  std::map<std::string_view, std::pair<const JsonNode*, std::string>, std::less<>>
-      stored_;                                                // by name
+  StoredTensors stored_;
+  ExportedOps ops_;
   std::map<std::string, std::string_view> tied_;              // by place in the archive
   std::unordered_map<std::string_view, std::int32_t> known_;  // numbers of tensors, by name
-  std::unordered_map<std::string, const OpRow*> rows_;        // by op
   std::vector<std::string> outputs_;
   const JsonNode* batch_ = nullptr;  // the first dim of the first input
   std::int64_t formulas_ = 0;

@@ -17,6 +17,7 @@ except ImportError:
 import contextlib
 import json
 import subprocess
+import types
 import unittest
 
 import program
@@ -235,6 +236,15 @@ class Recorder(program.Program):
                 report = json.loads(self.fine("replay", "--json", "step.json.gz"))
                 self.assertEqual((report["differ"], report["rules"], report["skipped"]),
                                  (0, [], 0))
+
+    def test_uneven_cuts_are_seen_in_strided_shards(self):
+        from torch.distributed.tensor.placement_types import _StridedShard
+
+        for rows, uneven in (48, False), (50, True), (0, False):
+            placements = (_StridedShard(0, split_factor=2), torch.distributed.tensor.Shard(0))
+            tensor = types.SimpleNamespace(shape=(rows, 3), placements=placements,
+                                           device_mesh=types.SimpleNamespace(shape=(2, 2)))
+            self.assertEqual(shardlab_record._is_uneven(tensor), uneven, rows)
 
     def test_a_script_of_processes_is_recorded_and_merged(self):
         (self.folder / "train.py").write_text(PARALLEL_SCRIPT, encoding="utf-8")

@@ -317,10 +317,11 @@ def _share(tensor):
 def _is_uneven(tensor):
     sizes = list(tensor.shape)
     for placement, ranks in zip(tensor.placements, tensor.device_mesh.shape):
-        if isinstance(placement, Shard):
-            if sizes[placement.dim] % ranks:
+        dim = _cuts(placement)
+        if dim is not None:
+            if sizes[dim] % ranks:
                 return True
-            sizes[placement.dim] //= ranks
+            sizes[dim] //= ranks
     return False
 
 

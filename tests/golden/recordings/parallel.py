@@ -311,6 +311,11 @@ def fsdp_sp(ranks):
     return fsdp(ranks, sequence_parallel)
 
 
+def fsdp_sp_uneven(ranks):
+    """Strided shards whose pieces are padded: 33 rows of a rank of tp over 2 ranks of dp."""
+    return fsdp(ranks, sequence_parallel, vocabulary=66, inner=50)
+
+
 def ddp(ranks):
     torch.manual_seed(0)
     model = nn.parallel.DistributedDataParallel(Mlp())
@@ -652,7 +657,7 @@ def layouts(ranks):
 
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
-    fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid, fsdp_mixed,
-    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists, stages,
-    layouts
+    fsdp, fsdp_uneven, fsdp_sp, fsdp_sp_uneven, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid,
+    fsdp_mixed, fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists,
+    stages, layouts
 )}
