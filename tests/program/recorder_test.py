@@ -62,6 +62,25 @@ dist.destroy_process_group()
 """
 
 
+# Cutting its parameters is no part of a step.
+SHARDED_SCRIPT = """
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(7, 9), torch.nn.GELU(), torch.nn.Linear(9, 5))
+for layer in (model[0], model):
+    fully_shard(layer)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for last in (False, True):
+    model.set_requires_gradient_sync(last)
+    model(torch.randn(3, 7)).square().mean().backward()
+optimizer.step()
+dist.destroy_process_group()
+"""
+
+
 # The second stage receives before its first forward.
 PIPELINE_SCRIPT = """
 import torch, torch.distributed as dist
@@ -253,6 +272,14 @@ class Recorder(program.Program):
         self.assertEqual(code, 0, errors)
         self.assertIn("step.json.gz: ", output)
         self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+
+    def test_a_step_begins_behind_fully_shard(self):
+        (self.folder / "train.py").write_text(SHARDED_SCRIPT, encoding="utf-8")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+        self.assertEqual(code, 0, errors)
+        report = json.loads(self.fine("replay", "--json", "step.json.gz"))
+        self.assertEqual((report["differ"], report["skipped"], report["missing"]), (0, 0, []))
 
     def test_a_pipeline_is_recorded_from_its_first_message_on(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")

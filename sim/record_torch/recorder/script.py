@@ -65,13 +65,16 @@ class _Impatient(BaseException):
     """The script has not made its steps in time."""
 
 
+# Functions that change a model before it is trained: they run new modules, and cut parameters.
+PREPARING = ("register_parametrization", "fully_shard", "parallelize_module", "distribute_module")
+
+
 def _is_preparing():
-    """While a model is being made (register_parametrization runs new modules), and in a loader of
-    data."""
+    """While a model is being made, and in a loader of data."""
     frame = sys._getframe()
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "register_parametrization" or LOADER in code.co_filename:
+        if code.co_name in PREPARING or LOADER in code.co_filename:
             return True
         if code.co_name == "__init__" and isinstance(
             frame.f_locals.get(code.co_varnames[0] if code.co_varnames else ""), torch.nn.Module
