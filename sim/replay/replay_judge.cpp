@@ -128,14 +128,12 @@ bool is_exchange(const RecordedEvent& event, const Placements& from,
          to[dim].is_shard();
 }
 
-// Recordings of processes and of one process exchange pieces in different ways; the move is
-// compared.
-std::vector<RecordedCollective> recorded_collectives(const RecordedEvent& event,
-                                                     const Placements& from, bool exchanges) {
+// PyTorch gathers on a CPU where it would exchange pieces; the move is compared.
+std::vector<RecordedCollective> recorded_collectives(const RecordedEvent& event) {
   std::vector<RecordedCollective> all = event.collectives;
   for (RecordedCollective& one : all) {
-    const bool exchange = exchanges && one.kind == "all_gather_into_tensor" && !event.out.empty() &&
-                          is_exchange(event, from, one);
+    const bool exchange = one.kind == "all_gather_into_tensor" && !event.out.empty() &&
+                          is_exchange(event, event.from, one);
     if (exchange) one.kind = "shard_dim_alltoall";
   }
   return all;
@@ -344,7 +342,7 @@ void ReplayJudge::compare_rule() {
   if (!moves && !composite && now.moves != ours->moves) {
     return add("moves", rule_text(now.moves), rule_text(ours->moves));
   }
-  const auto collectives = recorded_collectives(now, now.from, program_.shapes_only);
+  const auto collectives = recorded_collectives(now);
   if (collectives != ours->collectives) {
     return add("collectives", rule_text(collectives), rule_text(ours->collectives));
   }
@@ -516,11 +514,17 @@ void ReplayJudge::compare_again(const Given& one) {
     return differs(name, fmt::format("a value on {} ranks", seen.parts.size()),
                    fmt::format("on {}", count));
   }
+  Known& before = known(one.value->id.id);
   // A value that arrives has been written, or should have been.
-  if (event().kind == RecordedKind::kArrived) known(one.value->id.id).undefined = false;
-  Known now = known(one.value->id.id);
+  if (event().kind == RecordedKind::kArrived) before.undefined = false;
+  Known now = before;
   compare_print(name, one, 0, now);
-  known(one.value->id.id).undefined = std::exchange(known(one.value->id.id).misplaced, false);
+  // What a collective gives is compared when it arrives. The rounding of its terms stays.
+  if (event().kind == RecordedKind::kArrived) {
+    now.size = std::max(now.size, before.size);
+    before = now;
+  }
+  before.undefined = std::exchange(before.misplaced, false);
 }
 
 // The sum of magnitudes; of terms of a sum, of theirs, whose rounding the sum has.

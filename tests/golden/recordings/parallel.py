@@ -655,9 +655,45 @@ def layouts(ranks):
     return torch.nn.Linear(1, 1), None, step
 
 
+def exchange(ranks):
+    """Pieces that change the dim they are cut along, unevenly, there and back."""
+    mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("x",))
+    model = torch.nn.Module()
+    model.w = torch.nn.Parameter(distribute_tensor(torch.randn(10, 7), mesh, [Shard(0)]))
+
+    def step():
+        columns = model.w.redistribute(mesh, [Shard(1)])
+        loss = (columns.softmax(0) * columns).sum()
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+def context(ranks):
+    """A query's part on each rank, by asynchronous collectives. The gradient of the keys' bias is
+    zero: terms of ranks cancel, all but their rounding."""
+    import torch.distributed._functional_collectives as functional
+
+    torch.manual_seed(0)
+    model = torch.nn.ModuleDict({name: torch.nn.Linear(8, 8) for name in "qkv"})
+    x = torch.randn(2, 4 * ranks, 8).chunk(ranks, 1)[torch.distributed.get_rank()]
+    group = torch.distributed.group.WORLD
+
+    def step():
+        k, v = (functional.all_gather_tensor_autograd(model[n](x), 1, group) for n in "kv")
+        loss = F.scaled_dot_product_attention(model["q"](x), k, v).square().mean()
+        loss.backward()
+        for own in model.parameters():
+            own.grad = functional.all_reduce(own.grad, "sum", group) / ranks
+        return loss
+
+    return model, None, step
+
+
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
     fsdp, fsdp_uneven, fsdp_sp, fsdp_sp_uneven, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid,
     fsdp_mixed, fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists,
-    stages, layouts
+    stages, layouts, exchange, context
 )}
