@@ -155,7 +155,7 @@ QUESTIONS = {
     for name in (
         "dim size stride numel storage_offset is_contiguous is_strides_like_format "
         "is_non_overlapping_and_dense _has_compatible_shallow_copy_type is_pinned "
-        "sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous"
+        "sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous promote_types can_cast"
     ).split()
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
@@ -3529,8 +3529,12 @@ class _Impatient(BaseException):
     """The script has not made its steps in time."""
 
 
-# Functions that change a model before it is trained: they run new modules, and cut parameters.
-PREPARING = ("register_parametrization", "fully_shard", "parallelize_module", "distribute_module")
+# Functions that change a model before it is trained (they run new modules, and cut parameters), and
+# that make ranks of a pipeline meet.
+PREPARING = frozenset(
+    "register_parametrization fully_shard parallelize_module distribute_module "
+    "_initialize_stage _initialize_stages _initialize_pp_stages".split()
+)
 
 
 def _is_preparing():
@@ -3612,7 +3616,7 @@ class _Steps:
     def beginning(self, function):
         @functools.wraps(function)
         def begins(*args, **kwargs):
-            if self.is_due():
+            if self.is_due() and not _is_preparing():
                 self.begin(None)
             return function(*args, **kwargs)
 
@@ -3715,11 +3719,18 @@ def _processes(given, words):
     program = os.environ.get("SHARDLAB_PROGRAM")
     if code or program is None:
         return code
-    code = subprocess.call([program, "merge", *files, "--out", given.out])
-    if code == 0:
+    merge = [program, "merge", *files, "--out", given.out]
+    merged = subprocess.run(merge, stderr=subprocess.PIPE, encoding="utf-8", check=False)
+    if merged.returncode == 0:
         for path in files:
             os.remove(path)
-    return code
+    elif given.level == "both" and "--level pieces" in merged.stderr:
+        # Uneven pieces are padded on some ranks, for example.
+        sys.stderr.write("ranks part inside of a DTensor: once more with --level pieces\n")
+        given.level = "pieces"
+        return _processes(given, ["--level", "pieces", *words])
+    sys.stderr.write(merged.stderr)
+    return merged.returncode
 
 
 def _blame(given, words):

@@ -81,6 +81,25 @@ dist.destroy_process_group()
 """
 
 
+# The second rank alone takes padding off its piece of three rows.
+UNEVEN_SCRIPT = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+torch.manual_seed(0)
+weight = torch.nn.Parameter(distribute_tensor(torch.randn(3, 4), mesh, [Shard(0)]))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+(distribute_tensor(torch.randn(5, 4), mesh, [Replicate()]) @ weight.t()).square().sum().backward()
+with torch.no_grad():
+    whole = weight.grad.full_tensor()
+    weight.grad.copy_(distribute_tensor(whole / whole.norm(), mesh, [Shard(0)]))
+optimizer.step()
+dist.destroy_process_group()
+"""
+
+
 # The second stage receives before its first forward.
 PIPELINE_SCRIPT = """
 import torch, torch.distributed as dist
@@ -278,6 +297,15 @@ class Recorder(program.Program):
         code, _, errors = self.shardlab(
             "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
         self.assertEqual(code, 0, errors)
+        report = json.loads(self.fine("replay", "--json", "step.json.gz"))
+        self.assertEqual((report["differ"], report["skipped"], report["missing"]), (0, 0, []))
+
+    def test_ranks_that_part_inside_of_a_dtensor_are_recorded_by_pieces(self):
+        (self.folder / "train.py").write_text(UNEVEN_SCRIPT, encoding="utf-8")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("ranks part inside of a DTensor: once more with --level pieces", errors)
         report = json.loads(self.fine("replay", "--json", "step.json.gz"))
         self.assertEqual((report["differ"], report["skipped"], report["missing"]), (0, 0, []))
 

@@ -155,7 +155,7 @@ QUESTIONS = {
     for name in (
         "dim size stride numel storage_offset is_contiguous is_strides_like_format "
         "is_non_overlapping_and_dense _has_compatible_shallow_copy_type is_pinned "
-        "sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous"
+        "sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous promote_types can_cast"
     ).split()
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
