@@ -19,6 +19,7 @@
 
 namespace shardlab {
 
+struct Promise;
 struct RecordedProgram;
 struct ScenarioResult;
 struct Verdict;
@@ -206,8 +207,10 @@ struct TraceArguments {
 int trace_command(const TraceArguments& arguments);
 /// Runs graphs in place of the programs that they were captured from.
 int replay_command(const TraceArguments& arguments);
-/// Prints every op of a recorded program, compared with its recorded results.
-int compare_recording(const RecordedProgram& recording, const RunArguments& arguments);
+/// Prints every op of a recorded program, compared with its recorded results, and a promise if there
+/// is one.
+int compare_recording(const RecordedProgram& recording, const RunArguments& arguments,
+                      const Promise* promise = nullptr);
 
 /// `show` and `explain`.
 struct SpecArguments {

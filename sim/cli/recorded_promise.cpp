@@ -6,12 +6,8 @@
 #include <algorithm>
 
 #include "base/place_text.h"
-#include "sim/cli/open_recording.h"
-#include "sim/cli/run_arguments.h"
-#include "sim/files/json_value.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/replay/played_calls.h"
-#include "sim/replay/replay.h"
 
 namespace shardlab {
 
@@ -84,18 +80,8 @@ int run_recorded(const RecordedProgram& program, const RunArguments& arguments) 
   options.asked = std::vector{transport};
   Promise promise = promise_of(program, options);
   std::erase_if(promise.outcomes, [&](const auto& one) { return one.first != transport; });
-  const ReplayReport replay = replay_recording(program, replay_settings_of(arguments));
-  if (arguments.common.output == Output::kJson) {
-    auto json = replay_json(program, replay);
-    json["promise"] = promise.json();
-    print_text(json_line(json) + "\n");
-  } else {
-    std::string text = promise.text();
-    text.resize(std::min(text.find("next: "), text.size()));  // it would be this run again
-    print_notes(program.notes);
-    print_text(replay_text(program, replay) + text);
-  }
-  const bool fails = promise.kind() == Promise::Kind::kHangs || !replay.ok();
+  const int code = compare_recording(program, arguments, &promise);
+  const bool fails = promise.kind() == Promise::Kind::kHangs || code != kFine;
   return fails ? kFailed : promise.outcomes.empty() ? kCannotRun : kFine;
 }
 

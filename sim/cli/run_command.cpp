@@ -95,6 +95,22 @@ void save(ScenarioResult& result, const RunArguments& arguments) {
   for (ValueReport& value : result.judgement.values) value.kept.clear();
 }
 
+// A replay compares calls and values, and has no report of a program.
+void refuse_program_options(const std::string& path, const RunArguments& arguments) {
+  const char* option = !arguments.html.empty()              ? "--html"
+                       : !arguments.perfetto.empty()        ? "--perfetto"
+                       : !arguments.flight_recorder.empty() ? "--flight-recorder"
+                       : !arguments.save.empty()            ? "--save"
+                       : !arguments.why.empty()             ? "--why"
+                       : arguments.log                      ? "--log"
+                       : arguments.line > 0                 ? "--line"
+                       : arguments.memory_timeline          ? "--memory-timeline"
+                                                            : nullptr;
+  if (option == nullptr) return;
+  fail(Fix{"run it as a program, with --mesh dp=2,tp=2, or record the script on one process"},
+       "{}: {} is a recording of several ranks, which is replayed", option, path);
+}
+
 // Runs files: a scenario at every point of its matrix, a recording by every plan that is asked for.
 class Runs {
  public:
@@ -135,18 +151,16 @@ class Runs {
   void add_recording(const std::string& path, RunsTable& table) {
     const auto recording =
         std::make_shared<const RecordedProgram>(read_recording(path, export_options(arguments_)));
-    const bool several = recording->ranks > 1;
-    if (several && arguments_.transport && arguments_.mesh.empty() && arguments_.plan.empty()) {
-      code_ = std::max(code_, run_recorded(*recording, arguments_));
-      return;
-    }
+    const bool as_recorded = recording->ranks > 1 && step_option(arguments_) == nullptr;
     if (!arguments_.types.empty() && arguments_.types != "off") {
       fail(Fix{"let the package check it: with spmd_types.checker.typecheck(\"strict\"): in the"
                " script; values are judged without --types"},
            "--types {}: {} is a recording, whose calls were made", arguments_.types, path);
     }
-    if (several && step_option(arguments_) == nullptr) {
-      code_ = std::max(code_, compare_recording(*recording, arguments_));
+    if (as_recorded) {
+      refuse_program_options(path, arguments_);
+      code_ = std::max(code_, arguments_.transport ? run_recorded(*recording, arguments_)
+                                                   : compare_recording(*recording, arguments_));
     } else if (arguments_.plan == kAllPlans) {
       add_plans(recording, table);
     } else {

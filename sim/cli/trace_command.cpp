@@ -14,6 +14,7 @@
 #include "sim/graph/graph_scenario.h"
 #include "sim/graph/open_sizes.h"
 #include "sim/graph/trace_report.h"
+#include "sim/prove/promise.h"
 #include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
 #include "sim/replay/replay.h"
@@ -274,12 +275,19 @@ int trace_command(const TraceArguments& arguments) {
   return code;
 }
 
-int compare_recording(const RecordedProgram& recording, const RunArguments& arguments) {
-  const Output output = arguments.common.output;
+int compare_recording(const RecordedProgram& recording, const RunArguments& arguments,
+                      const Promise* promise) {
   print_notes(recording.notes);
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
-  print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
-                                     : replay_text(recording, replay));
+  if (arguments.common.output == Output::kJson) {
+    auto json = replay_json(recording, replay);
+    if (promise != nullptr) json["promise"] = promise->json();
+    print_text(json_line(json) + "\n");
+  } else {
+    std::string text = promise == nullptr ? "" : promise->text();
+    text.resize(std::min(text.find("next: "), text.size()));  // it would be this run again
+    print_text(replay_text(recording, replay) + text);
+  }
   return replay.ok() ? kFine : kFailed;
 }
 

@@ -156,6 +156,16 @@ class Ranks(program.Program):
         self.assertEqual((rules[0]["op"], rules[0]["expected"], rules[0]["got"]),
                          ("aten.mm.default", "[S(0)]", "[S(1)]"))
 
+    def test_a_replay_refuses_reports_of_programs(self):
+        for words in (("--html", "x.html"), ("--perfetto", "t.json"), ("--save", "s"), ("--log",),
+                      ("--flight-recorder", "f"), ("--why", "loss"), ("--line", "3")):
+            for more in ((), ("--transport", "blocking")):
+                code, output, errors = self.shardlab("run", *words, *more, path_of("ddp_2"))
+                self.assertEqual((code, output), (2, ""), words)
+                self.assertIn(f"{words[0]}: ", errors)
+                self.assertIn("is a recording of several ranks, which is replayed", errors)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_a_collective_that_is_missing_is_found(self):
         for name in ("by_hand_2", "ddp_2", "fsdp_2", "fsdp_sp_4"):
             events, _ = steps.taken_apart(path_of(name))
