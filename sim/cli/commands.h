@@ -207,8 +207,7 @@ struct TraceArguments {
 int trace_command(const TraceArguments& arguments);
 /// Runs graphs in place of the programs that they were captured from.
 int replay_command(const TraceArguments& arguments);
-/// Prints every op of a recorded program, compared with its recorded results, and a promise if there
-/// is one.
+/// Prints every op of a recorded program, compared with its recorded results, and the promise.
 int compare_recording(const RecordedProgram& recording, const RunArguments& arguments,
                       const Promise* promise = nullptr);
 

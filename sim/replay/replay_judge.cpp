@@ -519,7 +519,7 @@ void ReplayJudge::compare_again(const Given& one) {
   if (event().kind == RecordedKind::kArrived) before.undefined = false;
   Known now = before;
   compare_print(name, one, 0, now);
-  // What a collective gives is compared when it arrives. The rounding of its terms stays.
+  // Results of a collective are compared when they arrive. The rounding of their terms stays.
   if (event().kind == RecordedKind::kArrived) {
     now.size = std::max(now.size, before.size);
     before = now;
