@@ -116,6 +116,20 @@ bool copies(const RecordedEvent& event) {
   return std::ranges::find(kCopies, event.op) != kCopies.end();
 }
 
+// The call takes another number on each rank, as the first of the rank's words.
+bool has_own_numbers(const RecordedEvent& event) {
+  const auto& ranks = event.args_of_ranks;
+  for (std::size_t at = 0; !ranks.empty() && at < ranks[0].size(); ++at) {
+    const auto* first = std::get_if<Scalar>(&ranks[0][at].value);
+    const bool differs = first != nullptr && std::ranges::any_of(ranks, [&](const auto& args) {
+      const auto* own = std::get_if<Scalar>(&args.at(at).value);
+      return own == nullptr || !(*own == *first);
+    });
+    if (differs) return true;
+  }
+  return false;
+}
+
 template <typename Visit>
 void for_each_given(const RecordedEvent& event, const Visit& visit) {
   for (const auto* values : {&event.out, &event.written}) {
@@ -184,6 +198,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
       known_[number].taken = true;
       inherit(all, known_[number]);
     });
+    all.own = all.own || has_own_numbers(one);
     if (!is_collective(one)) continue;
     for (const EventValue& written : one.written) reduced_.insert(written.id.id);
   }
@@ -194,6 +209,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
     all.through.push_back(moved_by(program, event));
   }
   if (reduces) all.suspect = nullptr;
+  if (reduces) all.own = false;
   const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
   if (!keeps) all.like.clear();
   for (std::size_t i = at; i < end; ++i) {
@@ -281,6 +297,10 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     elements = text_of_missing(point, a[0]);
     if (!elements.empty()) all.held = ValueHeld::kWrong;
   }
+  // A mask of the words that a rank has is its own. A sum over ranks shows whether it is right.
+  const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
+  const bool own = between && known_[point.value].own;
+  if (own && all.held == ValueHeld::kWrong) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) elements = "it is random, and A and B drew different numbers";
   point.parts.clear();
   settle(std::move(point), std::move(all), elements, from);
@@ -325,6 +345,7 @@ std::int64_t RecordingComparison::drop_harmless() {
 
 void RecordingComparison::inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
+  all.own = all.own || one.own;
   if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
   if (all.suspect == nullptr) all.suspect = one.suspect;
   if (all.like.empty()) all.like = one.like;

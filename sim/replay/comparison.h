@@ -57,6 +57,7 @@ class RecordingComparison {
     double off = 0;
     std::int32_t wrong = -1;  // by number among all, the value itself or one that it is made from
     bool taken = false;       // by an op, or by backward
+    bool own = false;         // made from numbers of each rank's own, and not yet reduced
     // Terms, or a multiple: right where a later call makes the whole of it.
     std::shared_ptr<const BlamedValue> suspect;
     std::string like;  // the key of A's value that it is, but for collectives

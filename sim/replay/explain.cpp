@@ -25,8 +25,8 @@ class Boxes {
  public:
   explicit Boxes(const PointPart& whole) : whole_(whole) {}
 
-  // Whether `is(offset)` of a box of the part's shape. Offsets are multiples of the length, or what
-  // is left at the end.
+  // Whether `is(offset)` of a box of the part's shape. Offsets are multiples of the length, counted
+  // from either end: lengths of uneven cuts differ by one, or the last ones are shorter.
   template <typename Is>
   bool any_box(const PointPart& part, const Is& is) {
     Dims offset(part.shape.size(), 0);
@@ -37,9 +37,13 @@ class Boxes {
     if (dim == part.shape.size()) return is(std::as_const(offset));
     const std::int64_t last = whole_.shape[dim] - part.shape[dim];
     const std::int64_t step = std::max<std::int64_t>(part.shape[dim], 1);
-    for (std::int64_t at = 0; at <= last; at = at == last ? last + 1 : std::min(at + step, last)) {
-      offset[dim] = at;
+    const std::int64_t rest = last % step;
+    for (std::int64_t begin = 0; begin <= last; begin += step) {
+      offset[dim] = begin;
       if (any_box(part, offset, dim + 1, is)) return true;
+      offset[dim] = begin + rest;
+      const bool other = rest != 0 && offset[dim] <= last;
+      if (other && any_box(part, offset, dim + 1, is)) return true;
     }
     return false;
   }
@@ -89,11 +93,134 @@ class Boxes {
   const PointPart& whole_;
 };
 
-// Parts of a value against the whole one.
-class Explainer : private Boxes {
+// Whether a part is one of the whole, or of a multiple of it, up to what is allowed.
+class Matcher : protected Boxes {
  public:
-  Explainer(const PointPart& whole, double allowed, bool open)
+  Matcher(const PointPart& whole, double allowed, bool open)
       : Boxes(whole), largest_(largest_of(whole.elements)), allowed_(allowed), open_(open) {}
+
+ protected:
+  bool fits(const PointPart& part) const {
+    if (part.shape.size() != whole_.shape.size())
+      return part.elements.size() == whole_.elements.size();
+    for (std::size_t i = 0; i < part.shape.size(); ++i) {
+      if (part.shape[i] > whole_.shape[i]) return false;
+    }
+    return true;
+  }
+
+  bool near(double got, double expected, double factor) {
+    expected *= factor;
+    if (open_ && std::isnan(expected)) return true;
+    if (!std::isfinite(got) || !std::isfinite(expected)) {
+      return std::isnan(expected) ? std::isnan(got) : got == expected;
+    }
+    const double off = std::fabs(got - expected);
+    if (off > allowed_ * std::fabs(factor)) return false;
+    worst_ = std::max(worst_, off / std::max(largest_ * std::fabs(factor), 1e-300));
+    return true;
+  }
+
+  bool is_part(const PointPart& part, double factor) {
+    if (part.elements.size() == whole_.elements.size()) {
+      for (std::size_t i = 0; i < part.elements.size(); ++i) {
+        if (!near(part.elements[i], whole_.elements[i], factor)) return false;
+      }
+      return true;
+    }
+    if (part.shape.size() != whole_.shape.size()) return false;
+    return is_box(part, factor) || has_lines(part, factor);
+  }
+
+  // The nearest of the boxes that are near enough.
+  bool is_box(const PointPart& part, double factor) {
+    const double before = worst_;
+    std::optional<double> nearest;
+    any_box(part, [&](const Dims& offset) {
+      worst_ = 0;
+      const bool here = all_pairs(part, offset, [&](double got, double expected) {
+        return near(got, expected, factor);
+      });
+      if (here && worst_ < nearest.value_or(INFINITY)) nearest = worst_;
+      return here && worst_ == 0;
+    });
+    worst_ = std::max(before, nearest.value_or(0));
+    return nearest.has_value();
+  }
+
+  // Lines of the whole in any order along one dim: rows of a batch whose dims were made one,
+  // labels, columns of queries, keys and values that were made at once and are cut by heads. Along
+  // other dims it is a box.
+  bool has_lines(const PointPart& part, double factor, std::vector<bool>* found = nullptr) {
+    for (std::size_t dim = 0; dim < part.shape.size(); ++dim) {
+      const std::int64_t lines = part.shape[dim], all = whole_.shape[dim];
+      if (lines == all || lines == 0 || lines > kMostLabels || all > kMostLabels) continue;
+      PointPart frame{.shape = part.shape, .elements = {}};
+      frame.shape[dim] = all;
+      const auto has = [&](const Dims& offset) {
+        return has_lines(part, dim, offset, factor, found);
+      };
+      if (any_box(frame, has)) return true;
+    }
+    return false;
+  }
+
+  // `found`: null, or by element of the whole: those of the lines become true.
+  bool has_lines(const PointPart& part, std::size_t dim, const Dims& offset, double factor,
+                 std::vector<bool>* found) {
+    PointPart line{.shape = part.shape, .elements = {}};
+    line.shape[dim] = 1;
+    line.elements.resize(static_cast<std::size_t>(product(line.shape)));
+    std::vector<std::size_t> there;
+    for_each_index(line, offset, [&](std::size_t at) {
+      there.push_back(at);
+      return true;
+    });
+    const auto length = [&](const Dims& shape) {
+      return static_cast<std::size_t>(product(Dims(shape.begin() + dim + 1, shape.end())));
+    };
+    const std::size_t inner = length(part.shape), apart = length(whole_.shape);
+    const auto lines = static_cast<std::size_t>(part.shape[dim]);
+    const auto is = [&](std::size_t own, std::size_t other) {
+      const double before = worst_;
+      for (std::size_t i = 0; i < there.size(); ++i) {
+        const std::size_t at = (i / inner * lines + own) * inner + i % inner;
+        if (!near(part.elements[at], whole_.elements[there[i] + other * apart], factor)) {
+          worst_ = before;
+          return false;
+        }
+      }
+      return true;
+    };
+    const double before = worst_;
+    std::size_t next = 0;  // behind the one before it, most often
+    std::vector<std::size_t> taken;
+    for (std::size_t own = 0; own < lines; ++own) {
+      const auto all = static_cast<std::size_t>(whole_.shape[dim]);
+      std::size_t tried = 0;
+      while (tried < all && !is(own, (next + tried) % all)) ++tried;
+      if (tried == all) {
+        worst_ = before;
+        return false;
+      }
+      taken.push_back((next + tried) % all);
+      next = (taken.back() + 1) % all;
+    }
+    for (std::size_t i = 0; found != nullptr && i < taken.size() * there.size(); ++i) {
+      (*found)[there[i % there.size()] + taken[i / there.size()] * apart] = true;
+    }
+    return true;
+  }
+
+  const double largest_, allowed_;
+  const bool open_;  // elements of the whole that are no numbers may be anything
+  double worst_ = 0;
+};
+
+// Parts of a value against the whole one.
+class Explainer : private Matcher {
+ public:
+  using Matcher::Matcher;
 
   Explained explain(const std::vector<PointPart>& parts, const Ranks& ranks,
                     const std::vector<RankGroups>& groups) {
@@ -126,12 +253,15 @@ class Explainer : private Boxes {
       if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) {
         return std::nullopt;
       }
+      bool box = false;
       any_box(part, [&](const Dims& offset) {
         const bool here = all_pairs(
             part, offset, [&](double got, double expected) { return near(got, expected, 1); });
         if (here) for_each_index(part, offset, [&](std::size_t at) { return there[at] = true; });
+        box = box || here;
         return false;
       });
+      if (!box) has_lines(part, 1, &there);
     }
     const auto first = std::ranges::find(there, false);
     if (first == there.end()) return std::nullopt;
@@ -146,91 +276,6 @@ class Explainer : private Boxes {
  private:
   static bool known(const PointPart& part) {
     return std::ranges::find(part.shape, 0) != part.shape.end() || !part.elements.empty();
-  }
-
-  bool fits(const PointPart& part) const {
-    if (part.shape.size() != whole_.shape.size())
-      return part.elements.size() == whole_.elements.size();
-    for (std::size_t i = 0; i < part.shape.size(); ++i) {
-      if (part.shape[i] > whole_.shape[i]) return false;
-    }
-    return true;
-  }
-
-  bool near(double got, double expected, double factor) {
-    expected *= factor;
-    if (open_ && std::isnan(expected)) return true;
-    if (!std::isfinite(got) || !std::isfinite(expected)) {
-      return std::isnan(expected) ? std::isnan(got) : got == expected;
-    }
-    const double off = std::fabs(got - expected);
-    if (off > allowed_ * std::fabs(factor)) return false;
-    worst_ = std::max(worst_, off / std::max(largest_ * std::fabs(factor), 1e-300));
-    return true;
-  }
-
-  bool is_part(const PointPart& part, double factor) {
-    if (part.elements.size() == whole_.elements.size()) {
-      for (std::size_t i = 0; i < part.elements.size(); ++i) {
-        if (!near(part.elements[i], whole_.elements[i], factor)) return false;
-      }
-      return true;
-    }
-    if (part.shape.size() != whole_.shape.size()) return false;
-    const bool box = any_box(part, [&](const Dims& offset) {
-      return all_pairs(part, offset,
-                       [&](double got, double expected) { return near(got, expected, factor); });
-    });
-    return box || has_lines(part, factor);
-  }
-
-  // Lines of the whole in any order along one dim: rows of a batch whose dims were made one,
-  // labels, columns of queries, keys and values that were made at once and are cut by heads. Along
-  // other dims it is a box.
-  bool has_lines(const PointPart& part, double factor) {
-    for (std::size_t dim = 0; dim < part.shape.size(); ++dim) {
-      const std::int64_t lines = part.shape[dim], all = whole_.shape[dim];
-      if (lines == all || lines == 0 || lines > kMostLabels || all > kMostLabels) continue;
-      PointPart frame{.shape = part.shape, .elements = {}};
-      frame.shape[dim] = all;
-      const auto has = [&](const Dims& offset) { return has_lines(part, dim, offset, factor); };
-      if (any_box(frame, has)) return true;
-    }
-    return false;
-  }
-
-  bool has_lines(const PointPart& part, std::size_t dim, const Dims& offset, double factor) {
-    PointPart line{.shape = part.shape, .elements = {}};
-    line.shape[dim] = 1;
-    line.elements.resize(static_cast<std::size_t>(product(line.shape)));
-    std::vector<std::size_t> there;
-    for_each_index(line, offset, [&](std::size_t at) {
-      there.push_back(at);
-      return true;
-    });
-    const auto length = [&](const Dims& shape) {
-      return static_cast<std::size_t>(product(Dims(shape.begin() + dim + 1, shape.end())));
-    };
-    const std::size_t inner = length(part.shape), apart = length(whole_.shape);
-    const auto lines = static_cast<std::size_t>(part.shape[dim]);
-    const auto is = [&](std::size_t own, std::size_t other) {
-      for (std::size_t i = 0; i < there.size(); ++i) {
-        const std::size_t at = (i / inner * lines + own) * inner + i % inner;
-        if (!near(part.elements[at], whole_.elements[there[i] + other * apart], factor)) {
-          return false;
-        }
-      }
-      return true;
-    };
-    std::size_t next = 0;  // behind the one before it, most often
-    for (std::size_t own = 0; own < lines; ++own) {
-      const auto all = static_cast<std::size_t>(whole_.shape[dim]);
-      std::size_t tried = 0;
-      while (tried < all && !is(own, (next + tried) % all)) ++tried;
-      if (tried == all) return false;
-      next = (next + tried + 1) % all;
-    }
-    return true;
   }
 
   Explained result(ValueHeld held, double factor = 1, const RankGroups* groups = nullptr) const {
@@ -385,10 +430,6 @@ class Explainer : private Boxes {
         std::ranges::any_of(parts, [&](const PointPart& one) { return one.shape != whole_.shape; });
     return result(cut && groups.size() > 1 ? ValueHeld::kUnknown : ValueHeld::kWrong);
   }
-
-  double largest_, allowed_;
-  bool open_;
-  double worst_ = 0;
 };
 
 }  // namespace
