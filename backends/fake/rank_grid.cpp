@@ -8,11 +8,11 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/hash.h"
-#include "base/rank_ranges.h"
 
 namespace shardlab::fake {
 
@@ -31,10 +31,7 @@ RankGrid::RankGrid(const MeshLayout& layout, std::int64_t world_size)
          Fix{"use a smaller mesh: ranks that do the same are counted, not run"},
          "a shape-only world has {} ranks; it must have fewer than 2^31", world_size);
   }
-  const auto one_part = [](std::int64_t size) {
-    const auto count = static_cast<std::int32_t>(size);
-    return Axis{std::vector<std::int32_t>(static_cast<std::size_t>(size)), {count}, {0}};
-  };
+  const auto one_part = [](std::int64_t size) { return Axis{{size}, {0}, {size}, {0}}; };
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) axes_.push_back(one_part(layout.size(dim)));
   const std::int64_t outside = world_size - layout.size();
   outside_ = outside > 0 ? one_part(outside) : Axis{};
@@ -93,23 +90,28 @@ std::size_t RankGrid::cell_at(const Coordinate& coordinate) const {
   std::size_t cell = 0;
   for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
     const Axis& axis = axes_[dim];
-    const auto part = axis.part_of[static_cast<std::size_t>(coordinate[dim])];
-    cell = cell * axis.sizes.size() + static_cast<std::size_t>(part);
+    const auto run = std::ranges::upper_bound(axis.ends, coordinate[dim]) - axis.ends.begin();
+    const auto part = static_cast<std::size_t>(axis.part_of[static_cast<std::size_t>(run)]);
+    cell = cell * axis.sizes.size() + part;
   }
   return cell;
+}
+
+std::vector<std::vector<std::int64_t>> RankGrid::Axis::coordinates() const {
+  std::vector<std::vector<std::int64_t>> by_part(sizes.size());
+  for (std::size_t run = 0; run < ends.size(); ++run) {
+    for (std::int64_t i = begin(run); i < ends[run]; ++i) {
+      by_part[static_cast<std::size_t>(part_of[run])].push_back(i);
+    }
+  }
+  return by_part;
 }
 
 void RankGrid::for_each_inside(
     const std::vector<bool>& cells,
     const std::function<void(std::int64_t, const Coordinate&)>& visit) const {
-  std::vector<std::vector<std::vector<std::int64_t>>> coordinates(axes_.size());  // by part
-  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
-    coordinates[dim].resize(axes_[dim].sizes.size());
-    for (std::size_t i = 0; i < axes_[dim].part_of.size(); ++i) {
-      const auto part = static_cast<std::size_t>(axes_[dim].part_of[i]);
-      coordinates[dim][part].push_back(static_cast<std::int64_t>(i));
-    }
-  }
+  std::vector<std::vector<std::vector<std::int64_t>>> coordinates;
+  for (const Axis& axis : axes_) coordinates.push_back(axis.coordinates());
   for (std::size_t cell = 0; cell < inside_cells_; ++cell) {
     if (!cells[cell]) continue;
     const std::vector<std::size_t> parts = parts_of(cell);
@@ -137,9 +139,10 @@ std::vector<std::int64_t> RankGrid::ranks(const std::function<bool(std::size_t)>
   for_each_inside(takes, [&](std::int64_t index, const Coordinate&) {
     ranks.push_back(layout_->rank_at_index(index));
   });
-  for (std::size_t i = 0; i < outside_.part_of.size(); ++i) {
-    const auto part = static_cast<std::size_t>(outside_.part_of[i]);
-    if (takes[inside_cells_ + part]) ranks.push_back(outsider(static_cast<std::int64_t>(i)));
+  const auto outside = outside_.coordinates();
+  for (std::size_t part = 0; part < outside.size(); ++part) {
+    if (!takes[inside_cells_ + part]) continue;
+    for (const std::int64_t i : outside[part]) ranks.push_back(outsider(i));
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
@@ -162,19 +165,60 @@ std::string RankGrid::where(int tag) const {
   std::int64_t spanned = outside ? 0 : 1;
   std::string text;
   for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
-    std::vector<std::int64_t> coordinates;
-    for (std::size_t i = 0; i < axes_[dim].part_of.size(); ++i) {
-      const auto part = static_cast<std::size_t>(axes_[dim].part_of[i]);
-      if (parts[dim][part]) coordinates.push_back(static_cast<std::int64_t>(i));
+    RankRanges coordinates;
+    std::int64_t count = 0;
+    for (std::size_t run = 0; run < axes_[dim].ends.size(); ++run) {
+      if (!parts[dim][static_cast<std::size_t>(axes_[dim].part_of[run])]) continue;
+      add_range(coordinates, axes_[dim].begin(run), axes_[dim].ends[run] - 1);
+      count += axes_[dim].ends[run] - axes_[dim].begin(run);
     }
-    spanned *= static_cast<std::int64_t>(coordinates.size());
-    if (static_cast<std::int64_t>(coordinates.size()) == layout_->size(dim)) continue;
+    spanned *= count;
+    if (count == layout_->size(dim)) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", layout_->names()[dim],
-                        shortened_ranges(coordinates, kLongRanges));
+                        shortened_text(coordinates, kLongRanges));
   }
   if (spanned == held) return text;
-  return "ranks " +
-         shortened_ranges(ranks([&](std::size_t at) { return tags_[at] == tag; }), kLongRanges);
+  return "ranks " + shortened_text(ranges_of(tag), kLongRanges);
+}
+
+RankRanges RankGrid::ranges_of(int tag) const {
+  RankRanges ranges;
+  if (!layout_->is_iota()) {
+    for (const std::int64_t rank : ranks([&](std::size_t at) { return tags_[at] == tag; })) {
+      add_range(ranges, rank, rank);
+    }
+    return ranges;
+  }
+  add_ranges(tag, 0, 0, 0, ranges);
+  for (std::size_t run = 0; run < outside_.ends.size(); ++run) {
+    if (tags_[inside_cells_ + static_cast<std::size_t>(outside_.part_of[run])] != tag) continue;
+    add_range(ranges, layout_->size() + outside_.begin(run),
+              layout_->size() + outside_.ends[run] - 1);
+  }
+  return ranges;
+}
+
+void RankGrid::add_ranges(int tag, std::size_t dim, std::size_t cell, std::int64_t index,
+                          RankRanges& ranges) const {
+  const Axis& axis = axes_[dim];
+  std::size_t rest = 1;
+  for (std::size_t i = dim + 1; i < axes_.size(); ++i) rest *= axes_[i].sizes.size();
+  for (std::size_t run = 0; run < axis.ends.size() && 2 * ranges.size() <= kLongRanges; ++run) {
+    const std::size_t own = cell * axis.sizes.size() + static_cast<std::size_t>(axis.part_of[run]);
+    const auto tags = tags_.begin() + static_cast<std::ptrdiff_t>(own * rest);
+    if (std::find(tags, tags + static_cast<std::ptrdiff_t>(rest), tag) ==
+        tags + static_cast<std::ptrdiff_t>(rest)) {
+      continue;
+    }
+    const std::int64_t before = index * axis.count();
+    if (dim + 1 == axes_.size()) {
+      add_range(ranges, before + axis.begin(run), before + axis.ends[run] - 1);
+      continue;
+    }
+    for (std::int64_t i = axis.begin(run); i < axis.ends[run]; ++i) {
+      add_ranges(tag, dim + 1, own, before + i, ranges);
+    }
+  }
 }
 
 std::vector<std::size_t> RankGrid::line(std::size_t cell,
@@ -196,21 +240,34 @@ std::vector<std::size_t> RankGrid::line(std::size_t cell,
   return cells;
 }
 
-std::vector<std::int32_t> RankGrid::relabel(Axis& axis, const std::vector<std::uint64_t>& labels) {
+RankGrid::Labels RankGrid::runs_of(const std::vector<std::uint64_t>& labels) {
+  Labels runs;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (runs.empty() || runs.back().second != labels[i]) runs.emplace_back(0, labels[i]);
+    runs.back().first = static_cast<std::int64_t>(i) + 1;
+  }
+  return runs;
+}
+
+std::vector<std::int32_t> RankGrid::relabel(Axis& axis, const Labels& labels) {
   std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> numbers;
   std::vector<std::int32_t> origins;
   Axis fresh;
-  fresh.part_of.resize(axis.part_of.size());
-  for (std::size_t i = 0; i < labels.size(); ++i) {
+  auto label = labels.begin();
+  for (std::size_t run = 0; run < axis.ends.size();) {
     const auto next = static_cast<std::int32_t>(origins.size());
-    const auto [entry, added] = numbers.try_emplace({axis.part_of[i], labels[i]}, next);
+    const auto [entry, added] = numbers.try_emplace({axis.part_of[run], label->second}, next);
+    const std::int64_t begin = fresh.count(), end = std::min(axis.ends[run], label->first);
     if (added) {
-      origins.push_back(axis.part_of[i]);
+      origins.push_back(axis.part_of[run]);
       fresh.sizes.push_back(0);
-      fresh.firsts.push_back(static_cast<std::int32_t>(i));
+      fresh.firsts.push_back(begin);
     }
-    fresh.part_of[i] = entry->second;
-    ++fresh.sizes[static_cast<std::size_t>(entry->second)];
+    fresh.part_of.push_back(entry->second);
+    fresh.ends.push_back(end);
+    fresh.sizes[static_cast<std::size_t>(entry->second)] += end - begin;
+    if (label->first == end) ++label;
+    if (axis.ends[run] == end) ++run;
   }
   axis = std::move(fresh);
   return origins;
@@ -261,14 +318,13 @@ std::vector<std::int32_t> themselves(std::size_t parts) {
 void RankGrid::cut(const std::vector<CutPlace>& places) {
   std::vector<std::vector<std::int32_t>> origins;
   for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
-    Axis& axis = axes_[dim];
-    std::vector<std::uint64_t> labels(axis.part_of.size());
+    std::set<std::int64_t> ends = {axes_[dim].count()};
     for (const CutPlace& place : places) {
-      if (place.mesh_dim == dim) labels[static_cast<std::size_t>(place.coordinate)] = 1;
+      if (place.mesh_dim == dim && place.coordinate > 0) ends.insert(place.coordinate);
     }
-    std::partial_sum(labels.begin(), labels.end(), labels.begin());
-    const bool whole = labels.back() == 0;
-    origins.push_back(whole ? themselves(axis.sizes.size()) : relabel(axis, labels));
+    Labels labels;
+    for (const std::int64_t end : ends) labels.emplace_back(end, labels.size());
+    origins.push_back(relabel(axes_[dim], labels));
   }
   origins.push_back(themselves(outside_.sizes.size()));
   rebuild_tags(origins);
@@ -280,8 +336,8 @@ void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
   for (std::size_t cell = 0; cell < tags_.size(); ++cell) wanted[cell] = asked(cell);
   // Two coordinates are of one part when the mesh is the same through both: sums of hashes show it.
   std::vector<std::vector<std::uint64_t>> labels;
-  for (const Axis& axis : axes_) labels.emplace_back(axis.part_of.size());
-  std::vector<std::uint64_t> outside(outside_.part_of.size());
+  for (const Axis& axis : axes_) labels.emplace_back(axis.count());
+  std::vector<std::uint64_t> outside(static_cast<std::size_t>(outside_.count()));
   for_each_inside(wanted, [&](std::int64_t index, const Coordinate& coordinate) {
     const std::uint64_t value = answer(layout_->rank_at_index(index));
     std::int64_t step = 1;
@@ -291,16 +347,18 @@ void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
       step *= layout_->size(dim);
     }
   });
-  for (std::size_t i = 0; i < outside.size(); ++i) {
-    const auto part = static_cast<std::size_t>(outside_.part_of[i]);
+  const auto others = outside_.coordinates();
+  for (std::size_t part = 0; part < others.size(); ++part) {
     if (!wanted[inside_cells_ + part]) continue;
-    outside[i] = hash_mix(1, answer(outsider(static_cast<std::int64_t>(i))));
+    for (const std::int64_t i : others[part]) {
+      outside[static_cast<std::size_t>(i)] = hash_mix(1, answer(outsider(i)));
+    }
   }
   std::vector<std::vector<std::int32_t>> origins;
   for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
-    origins.push_back(relabel(axes_[dim], labels[dim]));
+    origins.push_back(relabel(axes_[dim], runs_of(labels[dim])));
   }
-  origins.push_back(relabel(outside_, outside));
+  origins.push_back(relabel(outside_, runs_of(outside)));
   rebuild_tags(origins);
 }
 

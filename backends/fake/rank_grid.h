@@ -1,6 +1,6 @@
 // rank_grid.h - the ranks of a world in cells whose ranks behave the same: on each mesh dim
 // coordinates fall into parts, and a cell is one part of each. Cells are refined, never merged;
-// nothing is kept per rank, only a number per coordinate of each mesh dim.
+// nothing is kept per rank or coordinate, only runs of coordinates of each mesh dim.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/fake/dim_cut.h"
+#include "base/rank_ranges.h"
 
 namespace shardlab::fake {
 
@@ -53,12 +54,25 @@ class RankGrid {
  private:
   /// Coordinates of one mesh dim, or, for the last axis, ranks outside of the mesh.
   struct Axis {
-    std::vector<std::int32_t> part_of;  ///< by coordinate
-    std::vector<std::int32_t> sizes;    ///< by part
-    std::vector<std::int32_t> firsts;   ///< by part
+    std::vector<std::int64_t> ends;     ///< of runs of coordinates, ascending
+    std::vector<std::int32_t> part_of;  ///< by run
+    std::vector<std::int64_t> sizes;    ///< by part
+    std::vector<std::int64_t> firsts;   ///< by part
+
+    std::int64_t count() const { return ends.empty() ? 0 : ends.back(); }
+    std::int64_t begin(std::size_t run) const { return run == 0 ? 0 : ends[run - 1]; }
+    std::vector<std::vector<std::int64_t>> coordinates() const;  ///< by part
   };
+  /// Ends of runs of coordinates, each with the label of its coordinates.
+  using Labels = std::vector<std::pair<std::int64_t, std::uint64_t>>;
+  static Labels runs_of(const std::vector<std::uint64_t>& labels);
   /// New parts by (old part, label), and the old part of each.
-  static std::vector<std::int32_t> relabel(Axis& axis, const std::vector<std::uint64_t>& labels);
+  static std::vector<std::int32_t> relabel(Axis& axis, const Labels& labels);
+  /// Adds the ranks of the cells with this tag that agree with `cell` in the dims before `dim`, as
+  /// long as the text of all ranges may be short.
+  void add_ranges(int tag, std::size_t dim, std::size_t cell, std::int64_t index,
+                  RankRanges& ranges) const;
+  RankRanges ranges_of(int tag) const;
   void rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins);
   std::vector<std::size_t> parts_of(std::size_t cell) const;
   std::size_t cell_of_parts(const std::vector<std::size_t>& parts) const;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace shardlab {
 
@@ -13,5 +15,12 @@ namespace shardlab {
 std::string rank_ranges(std::span<const std::int64_t> ranks);
 /// The same, cut after a whole range where it is longer than `longest` characters: "0,2,4,...".
 std::string shortened_ranges(std::span<const std::int64_t> ranks, std::size_t longest);
+
+/// First and last rank of each range.
+using RankRanges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+/// Adds a range at the end, which may go on with the one before.
+void add_range(RankRanges& ranges, std::int64_t first, std::int64_t last);
+/// As shortened_ranges().
+std::string shortened_text(const RankRanges& ranges, std::size_t longest);
 
 }  // namespace shardlab

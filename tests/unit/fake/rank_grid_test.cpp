@@ -101,6 +101,7 @@ TEST_CASE("a line through a cell holds all cells of its mesh dims") {
 // answer, and two coordinates are separated only if the answers differ somewhere.
 TEST_CASE("random answers on meshes of up to 4 dims") {
   std::mt19937 random(5);
+  int listed = 0;
   const auto below = [&](std::int64_t limit) {
     return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random);
   };
@@ -127,7 +128,34 @@ TEST_CASE("random answers on meshes of up to 4 dims") {
       }
     }
     CHECK(seen == std::vector<int>(static_cast<std::size_t>(world), 1));
+    // Cells of any place: the text is that of their ranks, one by one.
+    for (std::size_t cell = 0; cell < grid.cell_count(); ++cell) {
+      grid.set_tag(cell, static_cast<int>(below(2)));
+    }
+    const std::string where = grid.where(1);
+    if (!where.starts_with("ranks ")) continue;
+    ++listed;
+    const auto ranks = grid.ranks([&](std::size_t cell) { return grid.tag(cell) == 1; });
+    CHECK(where == "ranks " + shortened_ranges(ranks, 48));
   }
+  CHECK(listed > 50);
+}
+
+TEST_CASE("a grid of a billion ranks holds runs, and names places without a list") {
+  Arena arena;
+  constexpr std::int64_t kMany = 1 << 29;
+  RankGrid one(*mesh(arena, {2 * kMany}), 2 * kMany);
+  one.cut({{0, 7}, {0, kMany}});
+  one.set_tag(1, 5);
+  CHECK(one.where(5) == "dp 7-536870911");
+  CHECK(one.cell_at({kMany}) == 2);
+  RankGrid two(*mesh(arena, {1024, 1 << 19}), kMany);
+  two.cut({{0, 1023}, {1, 3}});
+  two.set_tag(two.cell_at({0, 0}), 5);
+  two.set_tag(two.cell_at({1023, 3}), 5);
+  CHECK(two.where(5).starts_with("ranks 0-2,524288-524290,1048576-1048578,"));
+  two.set_tag(two.cell_at({0, 0}), 0);
+  CHECK(two.where(5) == "dp 1023, tp 3-524287");
 }
 
 }  // namespace
