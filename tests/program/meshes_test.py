@@ -39,13 +39,13 @@ FORMS = {
 }
 
 
-def scenario(mesh, made, last="R"):
+def scenario(mesh, made, last="R", rows=5):
     return f'''
 seed = 7
 [mesh]
 {mesh}
 [inputs]
-x = "f32[5, 6]"
+x = "f32[{rows}, 6]"
 up = "f32[6, 7]"
 down = "f32[7, 4]"
 [program]
@@ -70,13 +70,35 @@ class Meshes(program.Program):
                 ("a", "h", "y", "z", "loss", "norm", "u.grad", "d.grad")}
 
     def test_one_program_on_every_kind_of_mesh(self):
-        one = self.values(self.facts(scenario(*FORMS["one mesh"])))
-        self.assertGreaterEqual(len(one), 8)
-        for name, form in FORMS.items():
-            with self.subTest(form=name):
-                facts = self.facts(scenario(*form))
-                self.assertEqual(self.values(facts), one)
-                self.assertEqual(facts["value_counts"]["wrong"], 0)
+        for rows in (5, 1):  # uneven; a rank without rows
+            one = self.values(self.facts(scenario(*FORMS["one mesh"], rows=rows)))
+            self.assertGreaterEqual(len(one), 8)
+            for name, form in FORMS.items():
+                with self.subTest(form=name, rows=rows):
+                    facts = self.facts(scenario(*form, rows=rows))
+                    self.assertEqual(self.values(facts), one)
+                    self.assertEqual(facts["value_counts"]["wrong"], 0)
+
+    def test_local_pieces_on_a_view_are_verified(self):
+        """One device has such views, too: of one rank each."""
+        for view in ('mesh._unflatten("w", (2, 4), ("dp", "tp"))',
+                     'init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))'):
+            for row in (1, 2):
+                code, output, _ = self.shardlab("run", "--summary", text=f'''
+[mesh]
+w = 8
+[inputs]
+x = "f32[5@w, 2]"
+[program]
+code = """
+view = {view}
+y = DTensor.from_local(torch.ones(2, 2) * {"rank" if row == 2 else 3}, view, [R, R]) + 1
+z = x.redistribute(view, [S(0), R]) * 2
+"""
+''')
+                verdict = "2 values verified" if row == 1 else "wrong"
+                self.assertIn(verdict, output)
+                self.assertEqual(code, row - 1)
 
     def test_the_views_of_a_training_stack_on_other_numbers_of_ranks(self):
         path = pathlib.Path(__file__).resolve().parents[2] / "scenarios/models/training_views.toml"

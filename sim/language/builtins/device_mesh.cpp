@@ -4,6 +4,7 @@
 
 #include "api/mesh.h"
 #include "base/fix.h"
+#include "base/place_text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
@@ -99,10 +100,10 @@ void warn_of_sorted_groups(const MeshLayout& layout) {
   const std::vector<std::string> dims = sorted_dims(layout);
   if (dims.empty() || observer == nullptr) return;
   observer->warning(fmt::format(
-      "mesh.sorted-groups: PyTorch sorts the ranks of the groups along {} of {}, so that "
+      "{}: mesh.sorted-groups: PyTorch sorts the ranks of the groups along {} of {}, so that "
       "get_local_rank() is not the coordinate there and pieces change places; "
       "preserve_rank_order=True keeps the order, as here",
-      text_of_list(dims, ", "), layout.text()));
+      place_text(current_rank().position), text_of_list(dims, ", "), layout.text()));
 }
 
 Value run_make_mesh(Interpreter& in, const Value*, CallValues call) {

@@ -1,5 +1,7 @@
 // Questions of programs to a mesh. An answer that differs between ranks is a value by rank, so that
 // one run can represent a class of them.
+#include <algorithm>
+
 #include "api/mesh.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
@@ -131,8 +133,9 @@ Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
   }
   for (const Value& name : items_of(given["mesh_dim_names"])) names.push_back(str(name));
   const MeshLayout& layout = reported(self);
-  const MeshView view = unflattened(view_of(layout), mesh_dim(layout, given["dim"]),
-                                    given.sizes("mesh_sizes"), names);
+  Dims sizes = given.sizes("mesh_sizes");
+  if (in.plain() && in.setup().world_size == 1) std::ranges::fill(sizes, 1);
+  const MeshView view = unflattened(view_of(layout), mesh_dim(layout, given["dim"]), sizes, names);
   const MeshLayout* made = part_of(view, in.setup().rank);
   warn_of_fake(*made, given["backend_override"]);
   return made_mesh(in, made, mesh_of(self).root);

@@ -7,6 +7,7 @@
 #include "api/mesh.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "base/place_text.h"
 #include "comm/observer.h"
 #include "mesh/mesh_views.h"
 #include "mesh/shard_pattern.h"
@@ -194,9 +195,10 @@ void warn_of_replicas(const MeshLayout& mesh) {
   Observer* const observer = observer_to_tell();
   if (meant || observer == nullptr) return;
   observer->warning(fmt::format(
-      "mesh.replicas-meant: fully_shard over {} keeps replicas along {} and pieces along {} alone; "
-      "mesh[\"{}\", \"{}\"]._flatten(\"{}_{}\") has pieces over all",
-      mesh.text(), names[0], names[1], names[0], names[1], names[0], names[1]));
+      "{}: mesh.replicas-meant: fully_shard over {} keeps replicas along {} and pieces along {} "
+      "alone; mesh[\"{}\", \"{}\"]._flatten(\"{}_{}\") has pieces over all",
+      place_text(current_rank().position), mesh.text(), names[0], names[1], names[0], names[1],
+      names[0], names[1]));
 }
 
 /// The parameter cut over `over`; one that is on a slice of other dims is then on both.

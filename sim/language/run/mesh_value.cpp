@@ -12,6 +12,7 @@
 #include "api/mesh.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/place_text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
@@ -144,9 +145,9 @@ void warn_of_fake(const MeshLayout& layout, const Value& backends) {
   Observer* const observer = observer_to_tell();
   if (dims.empty() || observer == nullptr) return;
   observer->warning(fmt::format(
-      "mesh.fake-backend: backend_override gives {} of {} the backend fake: in PyTorch collectives "
-      "over several ranks of it do nothing, here they are carried out",
-      text_of_list(dims, ", "), layout.text()));
+      "{}: mesh.fake-backend: backend_override gives {} of {} the backend fake: in PyTorch "
+      "collectives over several ranks of it do nothing, here they are carried out",
+      place_text(current_rank().position), text_of_list(dims, ", "), layout.text()));
 }
 
 std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
