@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/verify/held_numbers.h"
 
@@ -31,16 +32,20 @@ Placements placements_for(const SpmdClaim& claim, std::size_t dim,
   return all;
 }
 
-// Cuts of V come after those that the claim names.
-ShardOrder order_of(const SpmdClaim& claim, const Placements& placements) {
+// Cuts of V come after those that the claim names, in the order of these mesh dims.
+ShardOrder order_of(const SpmdClaim& claim, const Placements& placements,
+                    const std::vector<std::size_t>& mesh_dims) {
   ShardOrder order = claim.type.order;
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+  for (const std::size_t dim : mesh_dims) {
     if (!placements[dim].is_shard() || order[dim] >= 0) continue;
     std::int32_t place = 0;
     for (std::size_t other = 0; other < placements.size(); ++other) {
       place += placements[other] == placements[dim] && order[other] >= 0 ? 1 : 0;
     }
     order[dim] = place;
+  }
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (!placements[dim].is_shard()) order[dim] = -1;
   }
   return order;
 }
@@ -63,15 +68,16 @@ std::vector<Label> labels_of(const SpmdClaim& claim, const std::vector<GlobalVal
     }
     found = std::move(longer);
   }
+  constexpr std::size_t kMostOrdered = 4;  // with more mesh dims cuts are in the mesh's order
   std::vector<Label> labels;
-  for (Placements& placements : found) {
-    Label& label = labels.emplace_back();
-    label.order = order_of(claim, placements);
-    for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-      if (!placements[dim].is_shard()) label.order[dim] = -1;
+  std::vector<std::size_t> mesh_dims(claim.mesh->ndim());
+  std::iota(mesh_dims.begin(), mesh_dims.end(), 0);
+  do {  // in the mesh's order first
+    for (const Placements& placements : found) {
+      const Label label{placements, order_of(claim, placements, mesh_dims)};
+      if (std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
     }
-    label.placements = std::move(placements);
-  }
+  } while (mesh_dims.size() <= kMostOrdered && std::ranges::next_permutation(mesh_dims).found);
   return labels;
 }
 

@@ -91,6 +91,31 @@ class Trios(Program):
                 wrong = [form.replace(text, mistake, 1) for form in forms]
                 self.assertEqual([self.verdict(form) for form in wrong], [1, 1, 1], (seed, mistake))
 
+    def test_cuts_in_every_order_have_a_spec(self):
+        """Package 0.3.1 takes the names of a PartitionSpec outermost first, in any order."""
+        head = '''[mesh]
+dp = 2
+cp = 3
+[inputs]
+x = "f32[13@(cp,dp), 4]"
+y = "f32[13@(dp,cp), 4]"
+z = "f32[8, 12@(cp,dp)]"
+w = "f32[9@cp, 4@dp]"
+[program]
+code = """
+'''
+        code = "".join(f"{name} = {name[0]}.to_local()\n" for name in ("xl", "yl", "zl", "wl"))
+        annotated = self.annotated(head, code)
+        for name, types, spec in (("xl", "", ', spmd.PartitionSpec(("cp", "dp"), None)'),
+                                  ("yl", "", ', spmd.PartitionSpec(("dp", "cp"), None)'),
+                                  ("zl", "", ', spmd.PartitionSpec(None, ("cp", "dp"))'),
+                                  ("wl", '"dp": spmd.S(1), "cp": spmd.S(0)', "")):
+            self.assertIn(f"assert_type({name}, {{{types}}}{spec})\n", annotated)
+        self.assertEqual(self.annotated(head, annotated), annotated)
+        self.fine("run", "--types", "strict", text=f'{head}{annotated}"""\n')
+        other = annotated.replace('("cp", "dp"), None', '("dp", "cp"), None')
+        self.assertEqual(self.verdict(f'{head}{other}"""\n'), 1)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
