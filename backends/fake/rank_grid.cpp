@@ -90,9 +90,8 @@ std::size_t RankGrid::cell_at(const Coordinate& coordinate) const {
   std::size_t cell = 0;
   for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
     const Axis& axis = axes_[dim];
-    const auto run = std::ranges::upper_bound(axis.ends, coordinate[dim]) - axis.ends.begin();
-    const auto part = static_cast<std::size_t>(axis.part_of[static_cast<std::size_t>(run)]);
-    cell = cell * axis.sizes.size() + part;
+    const std::int32_t part = axis.part_of[axis.run_of(coordinate[dim])];
+    cell = cell * axis.sizes.size() + static_cast<std::size_t>(part);
   }
   return cell;
 }
@@ -189,36 +188,19 @@ RankRanges RankGrid::ranges_of(int tag) const {
     }
     return ranges;
   }
-  add_ranges(tag, 0, 0, 0, ranges);
+  for (std::int64_t i = 0; i < layout_->size() && 2 * ranges.size() <= kLongRanges;) {
+    const Coordinate at = layout_->coordinate_at_index(i);
+    const Axis& last = axes_.back();
+    const std::int64_t end = i - at.back() + last.ends[last.run_of(at.back())];
+    if (tags_[cell_at(at)] == tag) add_range(ranges, i, end - 1);
+    i = end;
+  }
   for (std::size_t run = 0; run < outside_.ends.size(); ++run) {
     if (tags_[inside_cells_ + static_cast<std::size_t>(outside_.part_of[run])] != tag) continue;
     add_range(ranges, layout_->size() + outside_.begin(run),
               layout_->size() + outside_.ends[run] - 1);
   }
   return ranges;
-}
-
-void RankGrid::add_ranges(int tag, std::size_t dim, std::size_t cell, std::int64_t index,
-                          RankRanges& ranges) const {
-  const Axis& axis = axes_[dim];
-  std::size_t rest = 1;
-  for (std::size_t i = dim + 1; i < axes_.size(); ++i) rest *= axes_[i].sizes.size();
-  for (std::size_t run = 0; run < axis.ends.size() && 2 * ranges.size() <= kLongRanges; ++run) {
-    const std::size_t own = cell * axis.sizes.size() + static_cast<std::size_t>(axis.part_of[run]);
-    const auto tags = tags_.begin() + static_cast<std::ptrdiff_t>(own * rest);
-    if (std::find(tags, tags + static_cast<std::ptrdiff_t>(rest), tag) ==
-        tags + static_cast<std::ptrdiff_t>(rest)) {
-      continue;
-    }
-    const std::int64_t before = index * axis.count();
-    if (dim + 1 == axes_.size()) {
-      add_range(ranges, before + axis.begin(run), before + axis.ends[run] - 1);
-      continue;
-    }
-    for (std::int64_t i = axis.begin(run); i < axis.ends[run]; ++i) {
-      add_ranges(tag, dim + 1, own, before + i, ranges);
-    }
-  }
 }
 
 std::vector<std::size_t> RankGrid::line(std::size_t cell,

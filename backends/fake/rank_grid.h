@@ -3,6 +3,7 @@
 // nothing is kept per rank or coordinate, only runs of coordinates of each mesh dim.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -61,6 +62,9 @@ class RankGrid {
 
     std::int64_t count() const { return ends.empty() ? 0 : ends.back(); }
     std::int64_t begin(std::size_t run) const { return run == 0 ? 0 : ends[run - 1]; }
+    std::size_t run_of(std::int64_t coordinate) const {
+      return static_cast<std::size_t>(std::ranges::upper_bound(ends, coordinate) - ends.begin());
+    }
     std::vector<std::vector<std::int64_t>> coordinates() const;  ///< by part
   };
   /// Ends of runs of coordinates, each with the label of its coordinates.
@@ -68,10 +72,7 @@ class RankGrid {
   static Labels runs_of(const std::vector<std::uint64_t>& labels);
   /// New parts by (old part, label), and the old part of each.
   static std::vector<std::int32_t> relabel(Axis& axis, const Labels& labels);
-  /// Adds the ranks of the cells with this tag that agree with `cell` in the dims before `dim`, as
-  /// long as the text of all ranges may be short.
-  void add_ranges(int tag, std::size_t dim, std::size_t cell, std::int64_t index,
-                  RankRanges& ranges) const;
+  /// As many of its ranks as a text of some characters shows.
   RankRanges ranges_of(int tag) const;
   void rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins);
   std::vector<std::size_t> parts_of(std::size_t cell) const;

@@ -2,12 +2,16 @@
 // as pickles (read by a machine for the opcodes of plain values, which executes nothing) or JSON.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace shardlab {
@@ -23,6 +27,15 @@ struct FlightWord {
 
   /// "send", "all_reduce".
   std::string_view kind() const { return std::string_view(op).substr(0, op.find(' ')); }
+  /// Places in the group of the rank and its peer: 0 and 1 of "send 0->1"; empty for others.
+  std::optional<std::pair<std::size_t, std::size_t>> places() const {
+    const std::size_t space = op.find(' '), arrow = op.find_first_of("-<", space);
+    if (arrow >= op.size()) return std::nullopt;
+    std::size_t own = 0, peer = std::string::npos;
+    std::from_chars(op.data() + space + 1, op.data() + arrow, own);
+    std::from_chars(op.data() + std::min(arrow + 2, op.size()), op.data() + op.size(), peer);
+    return std::pair(own, peer);
+  }
 };
 
 /// Words of all dumps, each once. Thread-safe until all dumps are read.

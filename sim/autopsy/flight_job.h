@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -71,22 +70,9 @@ class FlightJob {
   // The ranks without which a call does not end.
   Ranks partners_of(const Group& group, const FlightEntry& call) const {
     if (!call.message) return group.ranks;
-    const std::string& op = words_[call.word].op;
-    std::size_t place = group.ranks.size();
-    const std::size_t arrow = op.find_first_of("-<");
-    if (arrow + 2 < op.size()) {
-      std::from_chars(op.data() + arrow + 2, op.data() + op.size(), place);
-    }
-    return place < group.ranks.size() ? Ranks{group.ranks[place]} : Ranks{};
-  }
-
-  // "recv 0<-1" of a message "send 1->0", and back.
-  static std::string counterpart(std::string_view op) {
-    const std::size_t space = op.find(' '), arrow = op.find_first_of("-<", space);
-    if (arrow == std::string_view::npos) return {};
-    const bool sends = op.starts_with("send");
-    return fmt::format("{} {}{}{}", sends ? "recv" : "send", op.substr(arrow + 2),
-                       sends ? "<-" : "->", op.substr(space + 1, arrow - space - 1));
+    const auto places = words_[call.word].places();
+    const bool known = places && places->second < group.ranks.size();
+    return known ? Ranks{group.ranks[places->second]} : Ranks{};
   }
 
   // Whether another dump's call is the same collective, or the other side of a message.
@@ -94,7 +80,10 @@ class FlightJob {
              const FlightEntry& call) const {
     if (&group_of(dump, theirs) != &group_of(own, call)) return false;
     if (!call.message) return !theirs.message && theirs.sequence == call.sequence;
-    return words_[theirs.word].op == counterpart(words_[call.word].op);
+    const FlightWord &one = words_[call.word], &other = words_[theirs.word];
+    const auto places = one.places();
+    return places && one.kind() != other.kind() &&
+           other.places() == std::pair(places->second, places->first);
   }
 
   // Two ranks that wait in the two sides of a message whose sizes differ.

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,12 +25,10 @@ class WordNumbers {
   std::int32_t alike(std::int32_t word) const {
     return number(alike_, word, [](FlightWord& one) {
       one.sizes = one.output_sizes = one.dtypes = {};
-      std::int64_t own = 0, peer = 0;
-      const std::size_t space = one.op.find(' '), arrow = one.op.find_first_of("-<", space);
-      if (arrow >= one.op.size()) return;
-      std::from_chars(one.op.data() + space + 1, one.op.data() + arrow, own);
-      std::from_chars(one.op.data() + arrow + 2, one.op.data() + one.op.size(), peer);
-      one.op = fmt::format("{} {}", one.kind(), peer - own);
+      const auto places = one.places();
+      if (!places) return;
+      const auto further = static_cast<std::int64_t>(places->second - places->first);
+      one.op = fmt::format("{} {}", one.kind(), further);
     });
   }
 

@@ -299,15 +299,11 @@ void PoolScheduler::unpark_all(std::span<const std::int64_t> ranks) {
       wake(worker, fibers_[static_cast<std::size_t>(ranks[count++])]);
     } else {
       while (count < ranks.size() && &worker_of(ranks[count]) == &worker) ++count;
-      post(worker, ranks.first(count));
+      const Lock lock(mutex_);
+      post_locked(worker, ranks.first(count));
     }
     ranks = ranks.subspan(count);
   }
-}
-
-void PoolScheduler::post(Worker& worker, std::span<const std::int64_t> ranks) {
-  const Lock lock(mutex_);
-  post_locked(worker, ranks);
 }
 
 void PoolScheduler::post_locked(Worker& worker, std::span<const std::int64_t> ranks) {

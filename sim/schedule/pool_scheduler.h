@@ -96,8 +96,7 @@ class PoolScheduler final : public Scheduler {
   [[gnu::always_inline]] inline void wake(Worker& worker, Fiber& fiber);
   /// Takes over ranks that other threads have woken.
   void drain_inbox(Worker& worker);
-  /// Called on any thread, but not on the ranks of this worker.
-  void post(Worker& worker, std::span<const std::int64_t> ranks);
+  /// Called on any thread with the mutex held, but not on the ranks of this worker.
   void post_locked(Worker& worker, std::span<const std::int64_t> ranks);
   /// The worker whose rank calls; null outside of ranks.
   [[gnu::always_inline]] inline Worker* worker_here() const;

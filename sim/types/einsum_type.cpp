@@ -21,12 +21,10 @@ TypeAnswer not_typed(std::string rule, std::string help = {}) {
 }
 
 void check_letters(std::string_view letters, std::string_view text) {
-  std::string_view left = letters;
-  const std::size_t dots = left.find(kEllipsis);
-  const std::string others =
-      dots == std::string_view::npos
-          ? std::string(left)
-          : std::string(left.substr(0, dots)) + std::string(left.substr(dots + kEllipsis.size()));
+  std::string others(letters);
+  if (const std::size_t dots = others.find(kEllipsis); dots != std::string::npos) {
+    others.erase(dots, kEllipsis.size());
+  }
   for (const char letter : others) {
     const bool known = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
     if (known || letter == '_') continue;

@@ -31,9 +31,7 @@ void add_range(RankRanges& ranges, std::int64_t first, std::int64_t last) {
   ranges.back().second = last;
 }
 
-std::string rank_ranges(std::span<const std::int64_t> ranks) {
-  return text_of(ranges_of(ranks));
-}
+std::string rank_ranges(std::span<const std::int64_t> ranks) { return text_of(ranges_of(ranks)); }
 
 std::string shortened_ranges(std::span<const std::int64_t> ranks, std::size_t longest) {
   return shortened_text(ranges_of(ranks), longest);

@@ -28,13 +28,6 @@ double greedy_cost(const DTensorSpec& source, const Placements& target,
   return total;
 }
 
-bool has_strided(const Placements& placements) {
-  for (const Placement& placement : placements) {
-    if (placement.is_strided_shard()) return true;
-  }
-  return false;
-}
-
 /// Lower bound of the cost of moving one tensor to some placements (MoveCosts::at_least).
 class LeastCost {
  public:
@@ -208,7 +201,8 @@ std::string price_text(double us) {
 double MoveCosts::to(const Placements& target) const {
   if (source_.is_replicated()) return 0;
   if (source_.has_default_order() && source_.placements() == target) return 0;
-  if (source_.has_strided() || has_strided(target)) return to(*source_.with(target));
+  const bool strided = std::ranges::any_of(target, &Placement::is_strided_shard);
+  if (source_.has_strided() || strided) return to(*source_.with(target));
   if (source_.has_default_order()) return greedy_cost(source_, target, options_);
   return planned(*source_.with(target));
 }

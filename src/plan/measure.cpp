@@ -148,24 +148,19 @@ class StepMeasure {
 
   double predicted(std::int64_t item) const {
     if (!moves()) return 0;
-    const auto gib = [&](const std::vector<LocalView>& views) {
-      std::int64_t most = 0;
-      for (const LocalView& view : views) most = std::max(most, numel(view));
-      return static_cast<double>(most * item) / kBytesPerGib;
-    };
-    switch (step_.kind) {
-      case StepKind::kAllReduce:
-        return predicted_us(topology_, CollectiveKind::kAllReduce, gib(before_), count_, link_);
-      case StepKind::kAllGather:
-        return predicted_us(topology_, CollectiveKind::kAllGather, gib(after_), count_, link_);
-      case StepKind::kReduceScatter:
-        return predicted_us(topology_, CollectiveKind::kReduceScatter, gib(before_), count_, link_);
-      case StepKind::kPermute:
-        return predicted_us(topology_, CollectiveKind::kPermute, gib(after_), layout_.size(),
-                            link_);
-      default:
-        return predicted_us(topology_, CollectiveKind::kAllToAll, gib(before_), count_, link_);
+    // In the order of StepKind.
+    constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                         CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
+                                         CollectiveKind::kPermute};
+    const bool permutes = step_.kind == StepKind::kPermute;
+    std::int64_t most = 0;
+    for (const LocalView& view :
+         permutes || step_.kind == StepKind::kAllGather ? after_ : before_) {
+      most = std::max(most, numel(view));
     }
+    return predicted_us(topology_, kKinds[static_cast<std::size_t>(step_.kind)],
+                        static_cast<double>(most * item) / kBytesPerGib,
+                        permutes ? layout_.size() : count_, link_);
   }
 
   const Plan& plan_;

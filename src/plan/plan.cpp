@@ -73,11 +73,9 @@ bool decodable(const DTensorSpec& spec) {
 }
 
 Dims state_shape(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate) {
-  Dims shape = spec.shape();
-  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-    const auto cuts = cuts_of(*spec.layout(), state.placements, state.order,
-                              static_cast<std::int64_t>(dim), coordinate);
-    if (!cuts.empty()) shape[dim] = dim_map(shape[dim], cuts).local_size();
+  Dims shape;
+  for (const DimMap& dim : state_view(spec, state, coordinate).dims) {
+    shape.push_back(dim.local_size());
   }
   return shape;
 }

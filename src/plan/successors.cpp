@@ -81,28 +81,28 @@ std::vector<Change> successors(const PlanState& state, const EdgeRules& rules) {
   for (const std::size_t cut : movable) {
     if (placements[cut].is_plain_shard()) add_shards(changes, cut, placements[cut], rules);
   }
+  const auto each = [&](bool (Placement::*is)() const, const auto& add) {
+    for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+      if ((placements[dim].*is)()) add(dim);
+    }
+  };
+  const auto cut = [&](std::size_t dim) { add_shards(changes, dim, placements[dim], rules); };
   gathered(false);
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    if (placements[dim].is_partial()) changes.push_back({dim, Placement::replicate()});
-  }
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    if (placements[dim].is_replicate()) add_shards(changes, dim, placements[dim], rules);
-  }
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    if (placements[dim].is_partial()) add_shards(changes, dim, placements[dim], rules);
-  }
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    if (!placements[dim].is_replicate()) continue;
+  each(&Placement::is_partial, [&](std::size_t dim) {
+    changes.push_back({dim, Placement::replicate()});
+  });
+  each(&Placement::is_replicate, cut);
+  each(&Placement::is_partial, cut);
+  each(&Placement::is_replicate, [&](std::size_t dim) {
     for (const ReduceOp op : rules.to_partial) {
       if (rules.rules == PlanRules::kV2_15 && mixes(placements, op)) continue;
       changes.push_back({dim, Placement::partial(op)});
     }
-  }
+  });
   gathered(true);
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    if (!placements[dim].is_replicate()) continue;
+  each(&Placement::is_replicate, [&](std::size_t dim) {
     for (const Placement& strided : rules.strided) changes.push_back({dim, strided});
-  }
+  });
   return changes;
 }
 

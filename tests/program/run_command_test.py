@@ -480,7 +480,7 @@ class RunCommand(Program):
         def warnings(more):
             return json.loads(self.fine("run", "--json", text=REORDERED.format(more)))["warnings"]
         (warning,) = warnings("")
-        self.assertTrue(warning.startswith("t.toml:6: mesh.sorted-groups: "), warning)
+        self.assertTrue(warning.startswith("line 6: mesh.sorted-groups: "), warning)
         self.assertEqual(warnings(", preserve_rank_order=True"), [])
 
     def test_implicit_redistributions_are_listed_where_the_scenario_asks_for_warnings(self):
