@@ -72,7 +72,7 @@ class RankGrid {
   static Labels runs_of(const std::vector<std::uint64_t>& labels);
   /// New parts by (old part, label), and the old part of each.
   static std::vector<std::int32_t> relabel(Axis& axis, const Labels& labels);
-  /// As many of its ranks as a text of some characters shows.
+  /// So many of its ranks that a text of more would be cut.
   RankRanges ranges_of(int tag) const;
   void rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins);
   std::vector<std::size_t> parts_of(std::size_t cell) const;

@@ -20,7 +20,7 @@ std::string shortened_ranges(std::span<const std::int64_t> ranks, std::size_t lo
 using RankRanges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 /// Adds a range at the end, which may go on with the one before.
 void add_range(RankRanges& ranges, std::int64_t first, std::int64_t last);
-/// As shortened_ranges().
+/// Their text, as that of shortened_ranges().
 std::string shortened_text(const RankRanges& ranges, std::size_t longest);
 
 }  // namespace shardlab

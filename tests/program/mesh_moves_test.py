@@ -266,7 +266,7 @@ c = b * 2
         self.assertGreater(silent, 3)
 
     def test_two_steps_of_an_optimizer_over_three_kinds_of_parameters(self):
-        """Tokens and experts even, uneven, and on some ranks none; three forms of one step agree."""
+        """Tokens and experts even, uneven, on some ranks none; three forms of a step agree."""
         for rows, experts in ((16, 4), (13, 5), (3, 2)):
             ends = {}
             for form, update in UPDATES.items():
