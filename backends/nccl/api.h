@@ -17,43 +17,38 @@ using Comm = CommHandle*;
 using Stream = StreamHandle*;
 using Event = EventHandle*;
 
+// Lists of values and of functions: each with the library's own name, so that api_check.cpp holds
+// all of them against it.
+// clang-format off
+#define SHARDLAB_NCCL_RESULTS(F)                                                              \
+  F(kSuccess, 0, ncclSuccess) F(kUnhandledCudaError, 1, ncclUnhandledCudaError)               \
+  F(kSystemError, 2, ncclSystemError) F(kInternalError, 3, ncclInternalError)                 \
+  F(kInvalidArgument, 4, ncclInvalidArgument) F(kInvalidUsage, 5, ncclInvalidUsage)           \
+  F(kRemoteError, 6, ncclRemoteError) F(kInProgress, 7, ncclInProgress)
+#define SHARDLAB_CUDA_ERRORS(F)                                                               \
+  F(kSuccess, 0, cudaSuccess) F(kInvalidValue, 1, cudaErrorInvalidValue)                      \
+  F(kNoDevice, 100, cudaErrorNoDevice) F(kNotReady, 600, cudaErrorNotReady)                   \
+  F(kIllegalAddress, 700, cudaErrorIllegalAddress)
+#define SHARDLAB_NCCL_TYPES(F)                                                                \
+  F(kInt8, 0, ncclInt8) F(kUint8, 1, ncclUint8) F(kInt32, 2, ncclInt32)                       \
+  F(kUint32, 3, ncclUint32) F(kInt64, 4, ncclInt64) F(kUint64, 5, ncclUint64)                 \
+  F(kFloat16, 6, ncclFloat16) F(kFloat32, 7, ncclFloat32) F(kFloat64, 8, ncclFloat64)         \
+  F(kBfloat16, 9, ncclBfloat16)
+#define SHARDLAB_NCCL_OPS(F)                                                                  \
+  F(kSum, 0, ncclSum) F(kProd, 1, ncclProd) F(kMax, 2, ncclMax) F(kMin, 3, ncclMin)           \
+  F(kAvg, 4, ncclAvg)
+// clang-format on
+#define SHARDLAB_VALUE(name, value, theirs) name = value,
+
 /// ncclResult_t.
-enum class Result : int {
-  kSuccess = 0,
-  kUnhandledCudaError = 1,
-  kSystemError = 2,
-  kInternalError = 3,
-  kInvalidArgument = 4,
-  kInvalidUsage = 5,
-  kRemoteError = 6,
-  kInProgress = 7,
-};
-
+enum class Result : int { SHARDLAB_NCCL_RESULTS(SHARDLAB_VALUE) };
 /// cudaError_t, the values that are used here.
-enum class CudaError : int {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kNoDevice = 100,
-  kNotReady = 600,
-  kIllegalAddress = 700,
-};
-
+enum class CudaError : int { SHARDLAB_CUDA_ERRORS(SHARDLAB_VALUE) };
 /// ncclDataType_t.
-enum class DataType : int {
-  kInt8 = 0,
-  kUint8 = 1,
-  kInt32 = 2,
-  kUint32 = 3,
-  kInt64 = 4,
-  kUint64 = 5,
-  kFloat16 = 6,
-  kFloat32 = 7,
-  kFloat64 = 8,
-  kBfloat16 = 9,
-};
-
+enum class DataType : int { SHARDLAB_NCCL_TYPES(SHARDLAB_VALUE) };
 /// ncclRedOp_t, without those that a program makes.
-enum class RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
+enum class RedOp : int { SHARDLAB_NCCL_OPS(SHARDLAB_VALUE) };
+#undef SHARDLAB_VALUE
 
 inline constexpr std::size_t kUniqueIdBytes = 128;
 /// ncclUniqueId: names a new communicator to all of its ranks.
@@ -83,53 +78,65 @@ inline constexpr int kNoColor = -1;
 inline constexpr unsigned int kStreamNonBlocking = 1;   // not ordered with the default stream
 inline constexpr unsigned int kEventDisableTiming = 2;  // orders streams, measures nothing
 
-/// The functions that the backend calls, by the names of the libraries' symbols without their
-/// prefix. All of them may be called from any thread; calls on one communicator must not overlap.
-struct Api {
-  // libnccl
-  Result (*GetVersion)(int* version);
-  Result (*GetUniqueId)(UniqueId* id);
-  Result (*CommInitRankConfig)(Comm* comm, int ranks, UniqueId id, int rank, Config* config);
-  Result (*CommSplit)(Comm comm, int color, int key, Comm* made, Config* config);
-  Result (*CommGetAsyncError)(Comm comm, Result* error);
-  Result (*CommFinalize)(Comm comm);
-  Result (*CommDestroy)(Comm comm);
-  Result (*CommAbort)(Comm comm);
-  const char* (*GetErrorString)(Result result);
-  const char* (*GetLastError)(Comm comm);
-  Result (*GroupStart)();
-  Result (*GroupEnd)();
-  Result (*AllReduce)(const void* from, void* to, std::size_t count, DataType type, RedOp op,
-                      Comm comm, Stream stream);
-  Result (*AllGather)(const void* from, void* to, std::size_t sent, DataType type, Comm comm,
-                      Stream stream);
-  Result (*ReduceScatter)(const void* from, void* to, std::size_t received, DataType type, RedOp op,
-                          Comm comm, Stream stream);
-  Result (*Broadcast)(const void* from, void* to, std::size_t count, DataType type, int root,
-                      Comm comm, Stream stream);
-  Result (*Reduce)(const void* from, void* to, std::size_t count, DataType type, RedOp op, int root,
-                   Comm comm, Stream stream);
-  Result (*Send)(const void* from, std::size_t count, DataType type, int peer, Comm comm,
-                 Stream stream);
-  Result (*Recv)(void* to, std::size_t count, DataType type, int peer, Comm comm, Stream stream);
+// clang-format off
+#define SHARDLAB_NCCL_FUNCTIONS(F)                                                            \
+  F(Result, GetVersion, ncclGetVersion, (int* version))                                       \
+  F(Result, GetUniqueId, ncclGetUniqueId, (UniqueId* id))                                     \
+  F(Result, CommInitRankConfig, ncclCommInitRankConfig,                                       \
+    (Comm* comm, int ranks, UniqueId id, int rank, Config* config))                           \
+  F(Result, CommSplit, ncclCommSplit,                                                         \
+    (Comm comm, int color, int key, Comm* made, Config* config))                              \
+  F(Result, CommGetAsyncError, ncclCommGetAsyncError, (Comm comm, Result* error))             \
+  F(Result, CommFinalize, ncclCommFinalize, (Comm comm))                                      \
+  F(Result, CommDestroy, ncclCommDestroy, (Comm comm))                                        \
+  F(Result, CommAbort, ncclCommAbort, (Comm comm))                                            \
+  F(const char*, GetErrorString, ncclGetErrorString, (Result result))                         \
+  F(const char*, GetLastError, ncclGetLastError, (Comm comm))                                 \
+  F(Result, GroupStart, ncclGroupStart, ())                                                   \
+  F(Result, GroupEnd, ncclGroupEnd, ())                                                       \
+  F(Result, AllReduce, ncclAllReduce, (const void* from, void* to, std::size_t count,         \
+    DataType type, RedOp op, Comm comm, Stream stream))                                       \
+  F(Result, AllGather, ncclAllGather, (const void* from, void* to, std::size_t sent,          \
+    DataType type, Comm comm, Stream stream))                                                 \
+  F(Result, ReduceScatter, ncclReduceScatter, (const void* from, void* to,                    \
+    std::size_t received, DataType type, RedOp op, Comm comm, Stream stream))                 \
+  F(Result, Broadcast, ncclBroadcast, (const void* from, void* to, std::size_t count,         \
+    DataType type, int root, Comm comm, Stream stream))                                       \
+  F(Result, Reduce, ncclReduce, (const void* from, void* to, std::size_t count,               \
+    DataType type, RedOp op, int root, Comm comm, Stream stream))                             \
+  F(Result, Send, ncclSend, (const void* from, std::size_t count, DataType type, int peer,    \
+    Comm comm, Stream stream))                                                                \
+  F(Result, Recv, ncclRecv, (void* to, std::size_t count, DataType type, int peer,            \
+    Comm comm, Stream stream))
+#define SHARDLAB_CUDA_FUNCTIONS(F)                                                            \
+  F(CudaError, GetDeviceCount, cudaGetDeviceCount, (int* count))                              \
+  F(CudaError, RuntimeGetVersion, cudaRuntimeGetVersion, (int* version))                      \
+  F(CudaError, DriverGetVersion, cudaDriverGetVersion, (int* version))                        \
+  F(CudaError, SetDevice, cudaSetDevice, (int device))                                        \
+  F(CudaError, StreamCreateWithFlags, cudaStreamCreateWithFlags,                              \
+    (Stream* stream, unsigned int flags))                                                     \
+  F(CudaError, StreamDestroy, cudaStreamDestroy, (Stream stream))                             \
+  F(CudaError, StreamQuery, cudaStreamQuery, (Stream stream))                                 \
+  F(CudaError, StreamSynchronize, cudaStreamSynchronize, (Stream stream))                     \
+  F(CudaError, StreamWaitEvent, cudaStreamWaitEvent,                                          \
+    (Stream stream, Event event, unsigned int flags))                                         \
+  F(CudaError, EventCreateWithFlags, cudaEventCreateWithFlags,                                \
+    (Event* event, unsigned int flags))                                                       \
+  F(CudaError, EventDestroy, cudaEventDestroy, (Event event))                                 \
+  F(CudaError, EventRecord, cudaEventRecord, (Event event, Stream stream))                    \
+  F(CudaError, EventQuery, cudaEventQuery, (Event event))                                     \
+  F(CudaError, MemGetInfo, cudaMemGetInfo, (std::size_t* free, std::size_t* total))           \
+  F(CudaError, CudaGetLastError, cudaGetLastError, ())                                        \
+  F(const char*, CudaGetErrorString, cudaGetErrorString, (CudaError error))
+// clang-format on
 
-  // libcudart
-  CudaError (*GetDeviceCount)(int* count);
-  CudaError (*RuntimeGetVersion)(int* version);
-  CudaError (*DriverGetVersion)(int* version);
-  CudaError (*SetDevice)(int device);
-  CudaError (*StreamCreateWithFlags)(Stream* stream, unsigned int flags);
-  CudaError (*StreamDestroy)(Stream stream);
-  CudaError (*StreamQuery)(Stream stream);
-  CudaError (*StreamSynchronize)(Stream stream);
-  CudaError (*StreamWaitEvent)(Stream stream, Event event, unsigned int flags);
-  CudaError (*EventCreateWithFlags)(Event* event, unsigned int flags);
-  CudaError (*EventDestroy)(Event event);
-  CudaError (*EventRecord)(Event event, Stream stream);
-  CudaError (*EventQuery)(Event event);
-  CudaError (*MemGetInfo)(std::size_t* free, std::size_t* total);
-  CudaError (*CudaGetLastError)();
-  const char* (*CudaGetErrorString)(CudaError error);
+/// The functions that the backend calls, of libnccl and of libcudart. All of them may be called
+/// from any thread; calls on one communicator must not overlap.
+struct Api {
+#define SHARDLAB_SLOT(Value, name, symbol, arguments) Value(*name) arguments;
+  SHARDLAB_NCCL_FUNCTIONS(SHARDLAB_SLOT)
+  SHARDLAB_CUDA_FUNCTIONS(SHARDLAB_SLOT)
+#undef SHARDLAB_SLOT
 };
 
 }  // namespace shardlab::nccl

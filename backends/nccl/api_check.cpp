@@ -64,9 +64,6 @@ struct Translated<Value (*)(Args...)> {
   using Type = typename Theirs<Value>::Type (*)(typename Theirs<Args>::Type...);
 };
 
-template <typename Ours, typename Function>
-constexpr bool same_call = std::is_same_v<typename Translated<Ours>::Type, Function>;
-
 template <typename Ours, typename Value>
 constexpr bool same(Ours ours, Value theirs) {
   return static_cast<long long>(ours) == static_cast<long long>(theirs) &&
@@ -75,81 +72,31 @@ constexpr bool same(Ours ours, Value theirs) {
 
 }  // namespace
 
-#define SHARDLAB_SAME_NCCL(name) \
-  static_assert(same_call<decltype(Api::name), decltype(&nccl##name)>)
-#define SHARDLAB_SAME_CUDA(name) \
-  static_assert(same_call<decltype(Api::name), decltype(&cuda##name)>)
+// The cast chooses among overloads, and takes no other type.
+#define SHARDLAB_SAME(Value, name, symbol, arguments) \
+  using Check##name = decltype(static_cast<Translated<decltype(Api::name)>::Type>(&symbol));
+SHARDLAB_NCCL_FUNCTIONS(SHARDLAB_SAME)
+SHARDLAB_CUDA_FUNCTIONS(SHARDLAB_SAME)
+#undef SHARDLAB_SAME
 
-SHARDLAB_SAME_NCCL(GetVersion);
-SHARDLAB_SAME_NCCL(GetUniqueId);
-SHARDLAB_SAME_NCCL(CommInitRankConfig);
-SHARDLAB_SAME_NCCL(CommSplit);
-SHARDLAB_SAME_NCCL(CommGetAsyncError);
-SHARDLAB_SAME_NCCL(CommFinalize);
-SHARDLAB_SAME_NCCL(CommDestroy);
-SHARDLAB_SAME_NCCL(CommAbort);
-SHARDLAB_SAME_NCCL(GetErrorString);
-SHARDLAB_SAME_NCCL(GetLastError);
-SHARDLAB_SAME_NCCL(GroupStart);
-SHARDLAB_SAME_NCCL(GroupEnd);
-SHARDLAB_SAME_NCCL(AllReduce);
-SHARDLAB_SAME_NCCL(AllGather);
-SHARDLAB_SAME_NCCL(ReduceScatter);
-SHARDLAB_SAME_NCCL(Broadcast);
-SHARDLAB_SAME_NCCL(Reduce);
-SHARDLAB_SAME_NCCL(Send);
-SHARDLAB_SAME_NCCL(Recv);
-SHARDLAB_SAME_CUDA(GetDeviceCount);
-SHARDLAB_SAME_CUDA(RuntimeGetVersion);
-SHARDLAB_SAME_CUDA(DriverGetVersion);
-SHARDLAB_SAME_CUDA(SetDevice);
-SHARDLAB_SAME_CUDA(StreamCreateWithFlags);
-SHARDLAB_SAME_CUDA(StreamDestroy);
-SHARDLAB_SAME_CUDA(StreamQuery);
-SHARDLAB_SAME_CUDA(StreamSynchronize);
-SHARDLAB_SAME_CUDA(EventDestroy);
-SHARDLAB_SAME_CUDA(EventQuery);
-SHARDLAB_SAME_CUDA(MemGetInfo);
-static_assert(same_call<decltype(Api::CudaGetErrorString), decltype(&cudaGetErrorString)>);
-static_assert(same_call<decltype(Api::CudaGetLastError), decltype(&cudaGetLastError)>);
-// These have C++ overloads or default arguments in addition to the C function.
-static_assert(std::is_convertible_v<decltype(Api::StreamWaitEvent),
-                                    CudaError (*)(Stream, Event, unsigned int)>);
-constexpr cudaError_t (*kWaitEvent)(cudaStream_t, cudaEvent_t, unsigned int) = cudaStreamWaitEvent;
-constexpr cudaError_t (*kRecord)(cudaEvent_t, cudaStream_t) = cudaEventRecord;
-constexpr cudaError_t (*kCreateEvent)(cudaEvent_t*, unsigned int) = cudaEventCreateWithFlags;
-static_assert(same_call<decltype(Api::StreamWaitEvent), decltype(+kWaitEvent)>);
-static_assert(same_call<decltype(Api::EventRecord), decltype(+kRecord)>);
-static_assert(same_call<decltype(Api::EventCreateWithFlags), decltype(+kCreateEvent)>);
-
-static_assert(same(Result::kSuccess, ncclSuccess));
-static_assert(same(Result::kUnhandledCudaError, ncclUnhandledCudaError));
-static_assert(same(Result::kSystemError, ncclSystemError));
-static_assert(same(Result::kInternalError, ncclInternalError));
-static_assert(same(Result::kInvalidArgument, ncclInvalidArgument));
-static_assert(same(Result::kInvalidUsage, ncclInvalidUsage));
-static_assert(same(Result::kRemoteError, ncclRemoteError));
-static_assert(same(Result::kInProgress, ncclInProgress));
-static_assert(same(CudaError::kSuccess, cudaSuccess));
-static_assert(same(CudaError::kInvalidValue, cudaErrorInvalidValue));
-static_assert(same(CudaError::kNoDevice, cudaErrorNoDevice));
-static_assert(same(CudaError::kNotReady, cudaErrorNotReady));
-static_assert(same(CudaError::kIllegalAddress, cudaErrorIllegalAddress));
-static_assert(same(DataType::kInt8, ncclInt8));
-static_assert(same(DataType::kUint8, ncclUint8));
-static_assert(same(DataType::kInt32, ncclInt32));
-static_assert(same(DataType::kUint32, ncclUint32));
-static_assert(same(DataType::kInt64, ncclInt64));
-static_assert(same(DataType::kUint64, ncclUint64));
-static_assert(same(DataType::kFloat16, ncclFloat16));
-static_assert(same(DataType::kFloat32, ncclFloat32));
-static_assert(same(DataType::kFloat64, ncclFloat64));
-static_assert(same(DataType::kBfloat16, ncclBfloat16));
-static_assert(same(RedOp::kSum, ncclSum));
-static_assert(same(RedOp::kProd, ncclProd));
-static_assert(same(RedOp::kMax, ncclMax));
-static_assert(same(RedOp::kMin, ncclMin));
-static_assert(same(RedOp::kAvg, ncclAvg));
+#define SHARDLAB_SAME(name, value, theirs) static_assert(same(Ours::name, theirs));
+namespace results {
+using Ours = Result;
+SHARDLAB_NCCL_RESULTS(SHARDLAB_SAME)
+}  // namespace results
+namespace errors {
+using Ours = CudaError;
+SHARDLAB_CUDA_ERRORS(SHARDLAB_SAME)
+}  // namespace errors
+namespace types {
+using Ours = DataType;
+SHARDLAB_NCCL_TYPES(SHARDLAB_SAME)
+}  // namespace types
+namespace ops {
+using Ours = RedOp;
+SHARDLAB_NCCL_OPS(SHARDLAB_SAME)
+}  // namespace ops
+#undef SHARDLAB_SAME
 
 static_assert(NCCL_VERSION_CODE >= kOldestVersion);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && kUniqueIdBytes == NCCL_UNIQUE_ID_BYTES);

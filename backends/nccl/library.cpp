@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -47,27 +46,20 @@ void* open_any(std::span<const char* const> names) {
 }
 
 // The functions of Api, in its order.
-constexpr const char* kNcclFunctions =
-    "ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommSplit "
-    "ncclCommGetAsyncError ncclCommFinalize ncclCommDestroy ncclCommAbort "
-    "ncclGetErrorString ncclGetLastError ncclGroupStart ncclGroupEnd ncclAllReduce "
-    "ncclAllGather ncclReduceScatter ncclBroadcast ncclReduce ncclSend ncclRecv";
-constexpr const char* kCudaFunctions =
-    "cudaGetDeviceCount cudaRuntimeGetVersion cudaDriverGetVersion cudaSetDevice "
-    "cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamQuery cudaStreamSynchronize "
-    "cudaStreamWaitEvent cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord "
-    "cudaEventQuery cudaMemGetInfo cudaGetLastError cudaGetErrorString";
-static_assert(sizeof(Api) == 35 * sizeof(void*));
+#define SHARDLAB_SYMBOL(Value, name, symbol, arguments) #symbol,
+constexpr const char* kNcclFunctions[] = {SHARDLAB_NCCL_FUNCTIONS(SHARDLAB_SYMBOL)};
+constexpr const char* kCudaFunctions[] = {SHARDLAB_CUDA_FUNCTIONS(SHARDLAB_SYMBOL)};
+#undef SHARDLAB_SYMBOL
 
 // `slot`: of the first one.
-void take(void* library, const char* names, std::byte* slot) {
-  std::istringstream words(names);
-  for (std::string name; words >> name; slot += sizeof(void*)) {
-    void* const symbol = dlsym(library, name.c_str());
+void take(void* library, std::span<const char* const> names, std::byte* slot) {
+  for (const char* name : names) {
+    void* const symbol = dlsym(library, name);
     if (symbol == nullptr) {
       refuse_missing("usable NCCL", fmt::format("the library has no {}", name), kNewEnough);
     }
     std::memcpy(slot, &symbol, sizeof symbol);
+    slot += sizeof symbol;
   }
 }
 
