@@ -13,27 +13,39 @@
 
 namespace shardlab::nccl {
 
-/// One for host memory and one for devices with a stream; used by the session's thread.
+/// Memory of the host, whose work is over when it returns: with the double. Or that of a device
+/// with a stream, where the host never waits. Used by the session's thread.
 class LocalSide {
  public:
-  /// The side that waits until a collective is over.
-  enum class Waits { kHost, kStream };
+  explicit LocalSide(Device& device) : device_(backends::stream_of(device)) {}
+  ~LocalSide();
+  LocalSide(const LocalSide&) = delete;
+  LocalSide& operator=(const LocalSide&) = delete;
 
-  virtual ~LocalSide() = default;
-  virtual Waits waits() const = 0;
+  /// Whether the device's stream waits until a collective is over; else the host does.
+  bool stream_waits() const { return device_ != nullptr; }
   /// `collectives` begins later work after all that the device was given so far.
-  virtual void order_before(const Api& api, Stream collectives) = 0;
+  void order_before(const Api& api, Stream collectives);
   /// The device begins later work after `done`. Only where a stream waits.
-  virtual void order_after(const Api& api, Event done) = 0;
+  void order_after(const Api& api, Event done);
   /// In order with the device's other work.
-  virtual void reduce(const backends::Reduction& work) = 0;
-  virtual void order(const backends::Ordering& work) = 0;
+  void reduce(const backends::Reduction& work) {
+    device_ != nullptr ? device_->combine(work) : backends::reduce(work);
+  }
+  void order(const backends::Ordering& work) {
+    device_ != nullptr ? device_->order(work) : backends::order(work);
+  }
   /// Called while the host waits for the device's stream (StreamDevice::watch).
-  virtual void watch(backends::StreamWatch watch) = 0;
-};
+  void watch(backends::StreamWatch watch) {
+    if (device_ != nullptr) device_->watch(std::move(watch));
+  }
 
-/// Memory of the host, whose work is over when it returns: with the double. Or that of a device
-/// with a stream.
-std::unique_ptr<LocalSide> make_local_side(Device& device);
+ private:
+  Stream stream() const { return static_cast<Stream>(device_->stream()); }
+
+  backends::StreamDevice* const device_;  ///< null: memory of the host
+  Api api_ = {};                          ///< a copy: a side outlives the session that calls it
+  Event so_far_ = nullptr;
+};
 
 }  // namespace shardlab::nccl

@@ -249,7 +249,7 @@ Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls,
 }
 
 void Session::await(Event event, const std::string& what) {
-  if (side_.waits() == LocalSide::Waits::kStream) {
+  if (side_.stream_waits()) {
     check_peers();
     return side_.order_after(lane_->api, event);
   }
@@ -257,7 +257,7 @@ void Session::await(Event event, const std::string& what) {
 }
 
 void Session::let_go(Event event, std::shared_ptr<void> memory) noexcept {
-  if (left_ || side_.waits() == LocalSide::Waits::kHost) {
+  if (left_ || !side_.stream_waits()) {
     return in_flight_->keep(event, std::move(memory));
   }
   try {

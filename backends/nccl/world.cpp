@@ -124,7 +124,7 @@ class World final : public Backend {
   ~World() override { --job_.worlds; }
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override {
-    side_ = make_local_side(*current_rank().device);
+    side_ = std::make_unique<LocalSide>(*current_rank().device);
     GroupPlace place;
     place.rank = rank;
     place.name = "world";

@@ -335,7 +335,7 @@ TEST_CASE("nccl: two ranks that see one device are told to take one each") {
     context.device = &plain_device();
     set_current_rank(&context);
     const SharedPeers peers(shared());
-    const auto side = make_local_side(plain_device());
+    const auto side = std::make_unique<LocalSide>(plain_device());
     Session session(double_api(), *side, peers, rank, 0, std::chrono::milliseconds(500));
     try {
       session.join(id, 2, rank);
@@ -356,7 +356,7 @@ TEST_CASE("nccl: more ranks than devices are refused") {
   const auto texts = on_processes(1, [&](int) {
     const Api api = counting_api();
     const SharedPeers peers(common);
-    const auto side = make_local_side(plain_device());
+    const auto side = std::make_unique<LocalSide>(plain_device());
     Session session(api, *side, peers, 9, 8);
     return std::string("no error");
   });

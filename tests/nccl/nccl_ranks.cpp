@@ -112,7 +112,7 @@ Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>
     set_current_rank(&context);
     const Api api = counting_api();
     const SharedPeers peers(common);
-    const auto side = make_local_side(plain_device());
+    const auto side = std::make_unique<LocalSide>(plain_device());
     const auto session =
         std::make_shared<Session>(api, *side, peers, rank, rank, std::chrono::milliseconds(500));
     GroupPlace place;

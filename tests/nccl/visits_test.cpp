@@ -61,7 +61,7 @@ namespace {
 // The error of a process that has left something behind.
 std::string second_session(const Rank& me) {
   const SharedPeers peers(me.common);
-  const auto side = make_local_side(plain_device());
+  const auto side = std::make_unique<LocalSide>(plain_device());
   try {
     const Session session(double_api(), *side, peers, me.rank, static_cast<int>(me.rank));
   } catch (const Error& error) {
@@ -200,7 +200,7 @@ TEST_CASE("B-18 nccl: a start that another rank does not come to is left behind"
     context.device = &plain_device();
     set_current_rank(&context);
     const SharedPeers peers(common);
-    const auto side = make_local_side(plain_device());
+    const auto side = std::make_unique<LocalSide>(plain_device());
     std::string told;
     {
       Session session(double_api(), *side, peers, rank, 0, std::chrono::milliseconds(100));

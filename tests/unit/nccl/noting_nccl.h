@@ -169,7 +169,7 @@ class NotingPeers final : public Peers {
 struct Stage {
   const Api api = noting_api();
   const std::unique_ptr<Device> device = make_cpu_device({});
-  const std::unique_ptr<LocalSide> side = make_local_side(*device);
+  const std::unique_ptr<LocalSide> side = std::make_unique<LocalSide>(*device);
   NotingPeers peers;
   std::unique_ptr<Session> session;
   Comm world = nullptr;

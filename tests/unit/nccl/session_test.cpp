@@ -190,7 +190,7 @@ TEST_CASE(
 TEST_CASE(
     "B-18 the thread that orders a device's stream ends after its callers have forgotten NCCL") {
   const auto device = cuda::make_cuda_device(cuda::host_table(), 0, cuda::HostFallback::kRefuse);
-  std::unique_ptr<LocalSide> side = make_local_side(*device);
+  auto side = std::make_unique<LocalSide>(*device);
   static int destroyed = 0;
   destroyed = 0;
   Api api = noting_api();
