@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "backends/shared/meeting.h"
@@ -42,10 +43,178 @@ struct GroupInstance {
   }
 };
 
+// A batch as one rank enters it, not the rank that represents it.
+struct MovedBatch {
+  MovedBatch(const LoggedCall& logged, std::int64_t group_rank)
+      : exchange(logged.exchange), call(CollectiveKind::kBatch) {
+    for (SendRecv& part : exchange) part.peer += group_rank - logged.rank;
+    part.exchange = exchange;
+    call.part = &part;
+    call.position = logged.call.position;
+    call.op_name = logged.call.op_name;
+  }
+  std::vector<SendRecv> exchange;
+  backends::BatchPart part;
+  Call call;
+};
+
+struct Spread {
+  std::vector<std::int64_t> ranks;
+  std::vector<const Call*> calls;
+  std::deque<MovedBatch> batches;
+};
+
+// The messages of one rank to another, `distance` further on, are those that this one takes, in
+// order.
+bool passes(const LoggedCall& from, const LoggedCall& to, std::int64_t distance) {
+  auto taken = to.exchange.begin();
+  const auto takes = [&](const SendRecv& part) {
+    return part.receives && part.peer - to.rank == -distance;
+  };
+  for (const SendRecv& part : from.exchange) {
+    if (!part.send.defined() || part.peer - from.rank != distance) continue;
+    taken = std::find_if(taken, to.exchange.end(), takes);
+    if (taken == to.exchange.end()) return false;
+    const TensorMeta& sent = part.send.meta();
+    if (sent.dtype != taken->receive.dtype || sent.shape != taken->receive.shape) return false;
+    ++taken;
+  }
+  return std::find_if(taken, to.exchange.end(), takes) == to.exchange.end();
+}
+
+// The ranks that cells stand for, in their groups, and whether their calls fit together.
+class CellRanks {
+ public:
+  explicit CellRanks(const RankGrid& grid) : grid_(grid) {}
+
+  std::size_t cell_of(std::int64_t rank) {
+    const auto coordinate = grid_.layout().coordinate_of(rank);
+    if (coordinate) return grid_.cell_at(*coordinate);
+    if (outside_.empty()) {
+      for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+        if (grid_.inside(cell)) continue;
+        const auto own = grid_.ranks([&](std::size_t other) { return other == cell; });
+        for (const std::int64_t other : own) outside_.emplace(other, cell);
+      }
+    }
+    return outside_.at(rank);
+  }
+
+  // A rank's group differs from that of another rank of its cell, so one instance represents many
+  // groups: the one that holds `rank`.
+  std::vector<std::int64_t> group_of(std::int64_t rank, const GroupKind& kind) const {
+    if (kind.made >= 0) {
+      return grid_.layout().group_ranks(kind.mesh_dims, *grid_.layout().coordinate_of(rank));
+    }
+    std::vector<std::int64_t> ranks(static_cast<std::size_t>(grid_.world_size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+
+  // The sender and the receiver, where `rank` is one of them as its cell is.
+  std::vector<std::int64_t> pair_of(std::int64_t rank, const LoggedCall& message) const {
+    const auto at = [&](std::int64_t place) -> std::int64_t {
+      if (message.group.made < 0) return place;
+      return group_of(rank, message.group)[static_cast<std::size_t>(place)];
+    };
+    const bool sends = message.call.kind == CollectiveKind::kSend;
+    if (sends) return {rank, at(message.call.to)};
+    return {at(message.call.from), rank};
+  }
+
+  // The members of the call of one rank.
+  std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
+    const bool pair = is_message(call.call.kind) && !takes_any(call.call);
+    return pair ? pair_of(rank, call) : group_of(rank, call.group);
+  }
+
+  // One group of an instance: the one through its first cell's first rank.
+  std::vector<std::int64_t> ranks_of(const GroupInstance& group) const {
+    if (!group.pair.empty()) return group.pair;
+    return group_of(grid_.first_rank(group.cells.front()), group.kind);
+  }
+
+  Spread spread(const std::vector<std::int64_t>& ranks, const Round& round) {
+    Spread result{ranks, {}, {}};
+    for (const std::int64_t rank : ranks) {
+      const LoggedCall* logged = call_of(rank, round);
+      const auto group_rank = static_cast<std::int64_t>(result.calls.size());
+      result.calls.push_back(logged == nullptr ? nullptr : &logged->call);
+      if (logged == nullptr || logged->call.kind != CollectiveKind::kBatch) continue;
+      result.calls.back() = &result.batches.emplace_back(*logged, group_rank).call;
+    }
+    return result;
+  }
+
+  bool fits(const GroupInstance& group, const Round& round) {
+    const Call& first = round.calls.begin()->second->call;
+    for (const auto& [cell, call] : round.calls) {
+      if (!backends::compatible(first, call->call)) return false;
+    }
+    if (first.kind == CollectiveKind::kBatch) return exchanges_fit(ranks_of(group), round);
+    if (first.kind != CollectiveKind::kAllToAll) return true;
+    const std::vector<std::int64_t> ranks = ranks_of(group);
+    if (ranks.size() > kMostComparedRanks) return pieces_fit(ranks, round);
+    return backends::consistent(spread(ranks, round).calls);
+  }
+
+ private:
+  const LoggedCall* call_of(std::int64_t rank, const Round& round) {
+    const auto call = round.calls.find(cell_of(rank));
+    return call == round.calls.end() ? nullptr : call->second;
+  }
+
+  // All messages between ranks of two cells have one size.
+  bool pieces_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
+    std::map<std::size_t, std::vector<std::size_t>> places;  // in the group, by cell
+    for (std::size_t i = 0; i < ranks.size(); ++i) places[cell_of(ranks[i])].push_back(i);
+    for (const auto& [from_cell, from] : round.calls) {
+      for (const auto& [to_cell, to] : round.calls) {
+        const Call& a = from->call;
+        const Call& b = to->call;
+        const std::int64_t sent = a.lengths[places[to_cell].front()];
+        const std::int64_t joined = b.concat_lengths()[places[from_cell].front()];
+        for (const std::size_t at : places[to_cell]) {
+          if (a.lengths[at] != sent) return false;
+          if (a.dim != a.concat_dim && b.lengths[at] != sent) return false;
+        }
+        for (const std::size_t at : places[from_cell]) {
+          if (b.concat_lengths()[at] != joined) return false;
+        }
+        const std::int64_t brought =
+            a.dim == a.concat_dim ? sent : a.x->size(static_cast<std::size_t>(a.concat_dim));
+        if (brought != joined) return false;
+      }
+    }
+    return true;
+  }
+
+  // Each rank checks its own partners only: a message between two is checked from both ends.
+  bool exchanges_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
+    const auto size = static_cast<std::int64_t>(ranks.size());
+    std::vector<const LoggedCall*> calls;
+    for (const std::int64_t rank : ranks) calls.push_back(call_of(rank, round));
+    for (std::int64_t rank = 0; rank < size; ++rank) {
+      const LoggedCall& mine = *calls[static_cast<std::size_t>(rank)];
+      for (const SendRecv& part : mine.exchange) {
+        const std::int64_t distance = part.peer - mine.rank, peer = rank + distance;
+        if (peer < 0 || peer >= size) return false;
+        const LoggedCall& theirs = *calls[static_cast<std::size_t>(peer)];
+        if (part.send.defined() && !passes(mine, theirs, distance)) return false;
+        if (part.receives && !passes(theirs, mine, -distance)) return false;
+      }
+    }
+    return true;
+  }
+
+  const RankGrid& grid_;
+  std::map<std::int64_t, std::size_t> outside_;
+};
+
 class Replay {
  public:
   Replay(const RankGrid& grid, std::span<const ClassLog* const> logs)
-      : grid_(grid), logs_(logs), cells_(grid.cell_count()) {
+      : grid_(grid), ranks_(grid), logs_(logs), cells_(grid.cell_count()) {
     for (std::size_t cell = 0; cell < cells_.size(); ++cell) runnable_.push_back(cell);
   }
 
@@ -119,7 +288,7 @@ class Replay {
     GroupInstance& group = instance_of(cell, call);
     const bool all_here = round.calls.size() == group.cells.size() && !takes_any(call.call);
     if (group.torn || !all_here) return;
-    if (!fits(group, round)) {
+    if (!ranks_.fits(group, round)) {
       group.torn = true;
       keep_lowest(mismatch(group, round));
       return;
@@ -132,17 +301,6 @@ class Replay {
       runnable_.push_back(other);
     }
     round.waiting.clear();
-  }
-
-  // The sender and the receiver, where `rank` is one of them as its cell is.
-  std::vector<std::int64_t> pair_of(std::int64_t rank, const LoggedCall& message) const {
-    const auto at = [&](std::int64_t place) -> std::int64_t {
-      if (message.group.made < 0) return place;
-      return group_of(rank, message.group)[static_cast<std::size_t>(place)];
-    };
-    const bool sends = message.call.kind == CollectiveKind::kSend;
-    if (sends) return {rank, at(message.call.to)};
-    return {at(message.call.from), rank};
   }
 
   GroupInstance& instance_of(std::size_t cell, const LoggedCall& call) {
@@ -161,8 +319,8 @@ class Replay {
     if (takes_any(call.call)) {
       return add({call.group, group_through(cell, call.group).cells});
     }
-    std::vector<std::int64_t> pair = pair_of(grid_.first_rank(cell), call);
-    const std::size_t from = cell_of(pair[0]), to = cell_of(pair[1]);
+    std::vector<std::int64_t> pair = ranks_.pair_of(grid_.first_rank(cell), call);
+    const std::size_t from = ranks_.cell_of(pair[0]), to = ranks_.cell_of(pair[1]);
     GroupInstance*& known = ways_[{call.group, from, to, call.call.tag}];
     if (known == nullptr) {
       known = &add({call.group, {from, to}, std::move(pair)});
@@ -170,12 +328,6 @@ class Replay {
     return *known;
   }
   GroupInstance& add(GroupInstance group) { return instances_.emplace_back(std::move(group)); }
-
-  // The members of the call of one rank.
-  std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
-    const bool pair = is_message(call.call.kind) && !takes_any(call.call);
-    return pair ? pair_of(rank, call) : group_of(rank, call.group);
-  }
 
   GroupInstance& group_through(std::size_t cell, const GroupKind& kind) {
     const auto known = instance_by_cell_.find({cell, kind});
@@ -192,160 +344,18 @@ class Replay {
     return group;
   }
 
-  // One group of an instance: the one through its first cell's first rank.
-  std::vector<std::int64_t> ranks_of(const GroupInstance& group) const {
-    if (!group.pair.empty()) return group.pair;
-    std::vector<std::int64_t> ranks;
-    if (group.kind.made >= 0) {
-      return grid_.layout().group_ranks(group.kind.mesh_dims,
-                                        grid_.first_coordinate(group.cells.front()));
-    }
-    for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) ranks.push_back(rank);
-    return ranks;
-  }
-  std::size_t cell_of(std::int64_t rank) {
-    const auto coordinate = grid_.layout().coordinate_of(rank);
-    if (coordinate) return grid_.cell_at(*coordinate);
-    if (outside_.empty()) {
-      for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
-        if (grid_.inside(cell)) continue;
-        const auto own = grid_.ranks([&](std::size_t other) { return other == cell; });
-        for (const std::int64_t other : own) outside_.emplace(other, cell);
-      }
-    }
-    return outside_.at(rank);
-  }
-
-  const LoggedCall* call_of(std::int64_t rank, const Round& round) {
-    const auto call = round.calls.find(cell_of(rank));
-    return call == round.calls.end() ? nullptr : call->second;
-  }
-
-  // A batch as one rank enters it, not the rank that represents it.
-  struct MovedBatch {
-    MovedBatch(const LoggedCall& logged, std::int64_t group_rank)
-        : exchange(logged.exchange), call(CollectiveKind::kBatch) {
-      for (SendRecv& part : exchange) part.peer += group_rank - logged.rank;
-      part.exchange = exchange;
-      call.part = &part;
-      call.position = logged.call.position;
-      call.op_name = logged.call.op_name;
-    }
-    std::vector<SendRecv> exchange;
-    backends::BatchPart part;
-    Call call;
-  };
-  struct Spread {
-    std::vector<std::int64_t> ranks;
-    std::vector<const Call*> calls;
-    std::deque<MovedBatch> batches;
-  };
-  Spread spread(const std::vector<std::int64_t>& ranks, const Round& round) {
-    Spread result{ranks, {}, {}};
-    for (const std::int64_t rank : ranks) {
-      const LoggedCall* logged = call_of(rank, round);
-      const auto group_rank = static_cast<std::int64_t>(result.calls.size());
-      result.calls.push_back(logged == nullptr ? nullptr : &logged->call);
-      if (logged == nullptr || logged->call.kind != CollectiveKind::kBatch) continue;
-      result.calls.back() = &result.batches.emplace_back(*logged, group_rank).call;
-    }
-    return result;
-  }
-
-  bool fits(const GroupInstance& group, const Round& round) {
-    const Call& first = round.calls.begin()->second->call;
-    for (const auto& [cell, call] : round.calls) {
-      if (!backends::compatible(first, call->call)) return false;
-    }
-    if (first.kind == CollectiveKind::kBatch) return exchanges_fit(ranks_of(group), round);
-    if (first.kind != CollectiveKind::kAllToAll) return true;
-    const std::vector<std::int64_t> ranks = ranks_of(group);
-    if (ranks.size() <= kMostComparedRanks) {
-      const Spread all = spread(ranks, round);
-      std::vector<Call*> calls;
-      for (const Call* call : all.calls) calls.push_back(const_cast<Call*>(call));
-      return backends::consistent(calls);
-    }
-    return pieces_fit(ranks, round);
-  }
-
-  // All messages between ranks of two cells have one size.
-  bool pieces_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
-    std::map<std::size_t, std::vector<std::size_t>> places;  // in the group, by cell
-    for (std::size_t i = 0; i < ranks.size(); ++i) places[cell_of(ranks[i])].push_back(i);
-    for (const auto& [from_cell, from] : round.calls) {
-      for (const auto& [to_cell, to] : round.calls) {
-        const Call& a = from->call;
-        const Call& b = to->call;
-        const std::int64_t sent = a.lengths[places[to_cell].front()];
-        const std::int64_t joined = b.concat_lengths()[places[from_cell].front()];
-        for (const std::size_t at : places[to_cell]) {
-          if (a.lengths[at] != sent) return false;
-          if (a.dim != a.concat_dim && b.lengths[at] != sent) return false;
-        }
-        for (const std::size_t at : places[from_cell]) {
-          if (b.concat_lengths()[at] != joined) return false;
-        }
-        const std::int64_t brought =
-            a.dim == a.concat_dim ? sent : a.x->size(static_cast<std::size_t>(a.concat_dim));
-        if (brought != joined) return false;
-      }
-    }
-    return true;
-  }
-
-  // Each rank checks its own partners only: a message between two is checked from both ends.
-  bool exchanges_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
-    const auto size = static_cast<std::int64_t>(ranks.size());
-    std::vector<const LoggedCall*> calls;
-    for (const std::int64_t rank : ranks) calls.push_back(call_of(rank, round));
-    for (std::int64_t rank = 0; rank < size; ++rank) {
-      const LoggedCall& mine = *calls[static_cast<std::size_t>(rank)];
-      for (const SendRecv& part : mine.exchange) {
-        const std::int64_t distance = part.peer - mine.rank, peer = rank + distance;
-        if (peer < 0 || peer >= size) return false;
-        const LoggedCall& theirs = *calls[static_cast<std::size_t>(peer)];
-        if (part.send.defined() && !passes(mine, theirs, distance)) return false;
-        if (part.receives && !passes(theirs, mine, -distance)) return false;
-      }
-    }
-    return true;
-  }
-
-  // The messages of one rank to another, `distance` further on, are those that this one takes, in
-  // order.
-  static bool passes(const LoggedCall& from, const LoggedCall& to, std::int64_t distance) {
-    auto taken = to.exchange.begin();
-    const auto takes = [&](const SendRecv& part) {
-      return part.receives && part.peer - to.rank == -distance;
-    };
-    for (const SendRecv& part : from.exchange) {
-      if (!part.send.defined() || part.peer - from.rank != distance) continue;
-      taken = std::find_if(taken, to.exchange.end(), takes);
-      if (taken == to.exchange.end()) return false;
-      const TensorMeta& sent = part.send.meta();
-      if (sent.dtype != taken->receive.dtype || sent.shape != taken->receive.shape) return false;
-      ++taken;
-    }
-    return std::find_if(taken, to.exchange.end(), takes) == to.exchange.end();
-  }
-
   Verdict mismatch(const GroupInstance& group, const Round& round) {
     const LoggedCall& call = *round.calls.begin()->second;
-    const Spread all = spread(ranks_of(group), round);
+    const Spread all = ranks_.spread(ranks_.ranks_of(group), round);
     const backends::Meeting meeting{all.ranks, call.group_name, call.sequence, all.calls};
     if (static_cast<std::int64_t>(all.ranks.size()) <= kMostReportedRanks) {
       return backends::mismatch(meeting);
     }
-    Verdict verdict;
-    verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = backends::odd_ones(meeting);
-    verdict.cause = backends::cause_of(meeting);
+    Verdict verdict = backends::mismatch_so_far(meeting);
     for (const std::size_t cell : group.cells) {
-      RankReport report;
-      report.rank = grid_.first_rank(cell);
-      report.alike = grid_.size(cell) - 1;
-      report.state = RankReport::State::kWaits;
+      RankReport report{.rank = grid_.first_rank(cell),
+                        .state = RankReport::State::kWaits,
+                        .alike = grid_.size(cell) - 1};
       backends::describe(meeting, round.calls.at(cell)->call, report);
       verdict.ranks.push_back(std::move(report));
     }
@@ -365,11 +375,9 @@ class Replay {
     for (const std::size_t cell : result_.failed_cells) {
       if (log_of(cell).error->summary() != verdict.cause) continue;
       alike[cell] = true;
-      RankReport report;
-      report.rank = grid_.first_rank(cell);
-      report.alike = grid_.size(cell) - 1;
-      report.state = RankReport::State::kFailed;
-      verdict.ranks.push_back(std::move(report));
+      verdict.ranks.push_back({.rank = grid_.first_rank(cell),
+                               .state = RankReport::State::kFailed,
+                               .alike = grid_.size(cell) - 1});
     }
     std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
     verdict.culprits = grid_.ranks([&](std::size_t cell) { return alike[cell]; });
@@ -390,40 +398,23 @@ class Replay {
       const auto cell = static_cast<std::size_t>(&state - cells_.data());
       const Round& round = round_of(cell, *state.waits_in);
       if (instance_of(cell, *state.waits_in).torn) continue;
-      const Spread all = spread(members_of(grid_.first_rank(cell), *state.waits_in), round);
+      const Spread all =
+          ranks_.spread(ranks_.members_of(grid_.first_rank(cell), *state.waits_in), round);
       const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
                                       state.waits_in->sequence, all.calls};
-      if (!backends::torn(meeting)) continue;
-      Verdict verdict;
-      verdict.kind = VerdictKind::kMismatch;
-      verdict.culprits = backends::odd_ones(meeting);
-      verdict.cause = backends::cause_of(meeting);
-      keep_lowest(std::move(verdict));
+      if (backends::torn(meeting)) keep_lowest(backends::mismatch_so_far(meeting));
     }
     if (!mismatch_) return;
     result_.verdict = std::move(mismatch_);
     if (result_.verdict->ranks.empty()) result_.verdict->ranks = reports();
   }
 
-  // A rank's group differs from that of another rank of its cell, so one instance represents many
-  // groups: the one that holds `rank`.
-  std::vector<std::int64_t> group_of(std::int64_t rank, const GroupKind& kind) const {
-    if (kind.made >= 0) {
-      return grid_.layout().group_ranks(kind.mesh_dims, *grid_.layout().coordinate_of(rank));
-    }
-    std::vector<std::int64_t> ranks;
-    for (std::int64_t other = 0; other < grid_.world_size(); ++other) ranks.push_back(other);
-    return ranks;
-  }
-
   RankReport report_of(std::int64_t rank, std::size_t cell) {
-    RankReport report;
-    report.rank = rank;
-    report.state = cells_[cell].state;
+    RankReport report{.rank = rank, .state = cells_[cell].state};
     const LoggedCall* call = cells_[cell].waits_in;
     if (call == nullptr) return report;
     const Round& round = round_of(cell, *call);
-    const Spread all = spread(members_of(rank, *call), round);
+    const Spread all = ranks_.spread(ranks_.members_of(rank, *call), round);
     backends::describe({all.ranks, call->group_name, call->sequence, all.calls}, call->call,
                        report);
     return report;
@@ -453,7 +444,7 @@ class Replay {
     std::vector<RankReport> result;
     if (each_rank_is_reported()) {
       for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) {
-        result.push_back(report_of(rank, cell_of(rank)));
+        result.push_back(report_of(rank, ranks_.cell_of(rank)));
       }
       return result;
     }
@@ -498,13 +489,13 @@ class Replay {
   }
 
   const RankGrid& grid_;
+  CellRanks ranks_;
   const std::span<const ClassLog* const> logs_;
   std::vector<CellState> cells_;
   std::deque<std::size_t> runnable_;
   std::deque<GroupInstance> instances_;
   std::map<std::pair<std::size_t, GroupKind>, GroupInstance*> instance_by_cell_;
   std::map<std::tuple<GroupKind, std::size_t, std::size_t, std::int32_t>, GroupInstance*> ways_;
-  std::map<std::int64_t, std::size_t> outside_;
   std::optional<Verdict> mismatch_;
   Agreement result_;
 };

@@ -146,15 +146,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   logged->group_name = place_.name;
   number(call, *logged);
   Call& copy = logged->call;
-  copy.op = call.op;
-  copy.dim = call.dim;
-  copy.concat_dim = call.concat_dim;
-  copy.root = call.root;
-  copy.to = call.to;
-  copy.from = call.from;
-  copy.tag = call.tag;
-  copy.position = call.position;
-  copy.op_name = call.op_name;
+  backends::copy_plain(call, copy);
   if (call.x != nullptr) {
     logged->x = Tensor(context_.nothing, call.x->meta());
     copy.x = &logged->x;

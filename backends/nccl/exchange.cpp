@@ -12,26 +12,20 @@
 
 #include "backends/nccl/native.h"
 #include "backends/nccl/route.h"
+#include "backends/shared/pieces.h"
 #include "backends/shared/reduce.h"
 #include "base/fix.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {
 
+using backends::address;
 using backends::BatchPart;
 using backends::Call;
+using backends::copy;
+using backends::with_size;
 
 namespace {
-
-std::byte* address(const Tensor& x) {
-  return static_cast<std::byte*>(x.storage()->buffer()->data()) +
-         x.offset() * item_bytes(x.dtype());
-}
-
-Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
-  if (!shape.empty()) shape[static_cast<std::size_t>(dim)] = size;
-  return shape;
-}
 
 std::vector<std::int64_t> offsets_of(Lengths lengths) {
   std::vector<std::int64_t> offsets(lengths.size());
@@ -42,10 +36,6 @@ std::vector<std::int64_t> offsets_of(Lengths lengths) {
 // One of several pieces that follow each other in one tensor's memory.
 Tensor piece_in(const Tensor& memory, const Dims& shape, std::int64_t offset) {
   return memory.as_view(contiguous_meta(shape, memory.dtype()), memory.offset() + offset);
-}
-
-void copy(const Tensor& to, const Tensor& from) {
-  if (from.numel() > 0) to.device()->copy(to, from);
 }
 
 // The pieces one behind the other along `dim`, into a tensor of their size.

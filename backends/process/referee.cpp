@@ -113,10 +113,7 @@ RankReport Referee::report_on(std::int64_t rank) const {
   if (seat.state != RankReport::State::kWaits) return report;
   if (const auto any = anys_.find(rank); any != anys_.end()) {
     const AnyWait& wait = any->second;
-    backends::describe({{}, wait.entrance.group, 0, {}}, wait.call->call(), report);
-    report.missing = wait.entrance.ranks;
-    std::erase(report.missing, rank);
-    std::ranges::sort(report.missing);
+    backends::describe_any(wait.entrance.ranks, wait.entrance.group, wait.call->call(), report);
     return report;
   }
   const Round& round = *round_at(rank, seat.place);
@@ -147,9 +144,7 @@ Referee::Ruling Referee::look_for_stall() const {
     const CallPlace place = seats_[rank].place;
     const Round& round = *round_at(static_cast<std::int64_t>(rank), place);
     if (!torn(meeting(place, round))) continue;
-    verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = odd_ones(meeting(place, round));
-    verdict.cause = cause_of(meeting(place, round));
+    verdict = mismatch_so_far(meeting(place, round), std::move(verdict.ranks));
     break;
   }
   Ruling ruling;

@@ -197,12 +197,7 @@ Verdict verdict_on_wait(const LongWait& wait, std::vector<std::optional<Standing
       report.state = State::kWaits;
       report.missing = verdict.culprits;
     }
-    if (torn(meeting)) {
-      verdict.kind = VerdictKind::kMismatch;
-      verdict.culprits = odd_ones(meeting);
-      verdict.cause = cause_of(meeting);
-      return verdict;
-    }
+    if (torn(meeting)) return mismatch_so_far(meeting, std::move(verdict.ranks));
   }
   if (verdict.kind == VerdictKind::kTimeout) verdict.cause = cause_of_wait(wait, waiting, verdict);
   return verdict;

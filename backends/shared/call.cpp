@@ -77,6 +77,18 @@ std::string_view difference_of_splits(const Call& a, const Call& b) {
 
 }  // namespace
 
+void copy_plain(const Call& from, Call& to) {
+  to.op = from.op;
+  to.dim = from.dim;
+  to.concat_dim = from.concat_dim;
+  to.root = from.root;
+  to.to = from.to;
+  to.from = from.from;
+  to.tag = from.tag;
+  to.position = from.position;
+  to.op_name = from.op_name;
+}
+
 std::string meta_text(const TensorMeta& meta) {
   return fmt::format("{}[{}]", to_string(meta.dtype), join(meta.shape));
 }

@@ -20,6 +20,9 @@ std::string meta_text(const TensorMeta& meta);
 /// "all_gather(f32[4,3], dim 0, lengths 4,4,2)".
 std::string signature(const Call& call);
 
+/// The parts of a call that point to nothing but texts of the program, into one of the same kind.
+void copy_plain(const Call& from, Call& to);
+
 /// The reason why two ranks of a group cannot meet in these calls: "different dtypes", ...; empty
 /// when they may meet. Conditions on pairs only are left out. A static text.
 std::string_view difference(const Call& a, const Call& b);

@@ -64,6 +64,14 @@ void describe(const Meeting& meeting, const Call& call, RankReport& report) {
   std::ranges::sort(report.missing);
 }
 
+void describe_any(std::span<const std::int64_t> ranks, std::string_view group, const Call& call,
+                  RankReport& report) {
+  describe({{}, group, 0, {}}, call, report);
+  report.missing.assign(ranks.begin(), ranks.end());
+  std::erase(report.missing, report.rank);
+  std::ranges::sort(report.missing);
+}
+
 bool torn(const Meeting& meeting) {
   const Call* first = nullptr;
   for (const Call* call : meeting.calls) {
@@ -200,11 +208,12 @@ Error pending_at_the_end() {
       .with("fix", "wait for the result, or print it, before the program ends");
 }
 
+Verdict mismatch_so_far(const Meeting& meeting, std::vector<RankReport> reports) {
+  return {VerdictKind::kMismatch, odd_ones(meeting), std::move(reports), cause_of(meeting)};
+}
+
 Verdict mismatch(const Meeting& meeting) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::kMismatch;
-  verdict.culprits = odd_ones(meeting);
-  verdict.cause = cause_of(meeting);
+  Verdict verdict = mismatch_so_far(meeting);
   for (std::size_t i = 0; i < meeting.ranks.size(); ++i) {
     RankReport report;
     report.rank = meeting.ranks[i];

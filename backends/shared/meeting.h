@@ -29,8 +29,13 @@ bool torn(const Meeting& meeting);
 std::vector<std::int64_t> odd_ones(const Meeting& meeting);
 /// The error: "the ranks of group x entered all_reduce with different dtypes".
 std::string cause_of(const Meeting& meeting);
+/// The verdict on calls that cannot meet, with the state of ranks that is known.
+Verdict mismatch_so_far(const Meeting& meeting, std::vector<RankReport> reports = {});
 /// Adds to `report` the action of the rank that made `call` and the ranks it waits for.
 void describe(const Meeting& meeting, const Call& call, RankReport& report);
+/// The same of a rank that receives from any other one of the group.
+void describe_any(std::span<const std::int64_t> ranks, std::string_view group, const Call& call,
+                  RankReport& report);
 /// These ranks failed, the first with this cause.
 Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause);
 /// The error of a result that was not waited for before its world ended.

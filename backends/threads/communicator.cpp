@@ -35,20 +35,12 @@ class PendingCall final : public Work {
         lengths_(call.lengths.begin(), call.lengths.end()),
         concat_values_(call.concat_lengths().begin(), call.concat_lengths().end()),
         concat_lengths_(concat_values_) {
-    call_.op = call.op;
-    call_.dim = call.dim;
-    call_.concat_dim = call.concat_dim;
-    call_.root = call.root;
-    call_.to = call.to;
-    call_.from = call.from;
-    call_.tag = call.tag;
+    backends::copy_plain(call, call_);
     if (call.x != nullptr) call_.x = &x_;
     if (call.expected != nullptr) call_.expected = &expected_;
     call_.lengths = lengths_;
     if (call.kind == CollectiveKind::kAllToAll) call_.part = &concat_lengths_;
     call_.device = call.device;
-    call_.position = call.position;
-    call_.op_name = call.op_name;
   }
 
   Ref<Storage> start() {

@@ -20,28 +20,21 @@ namespace shardlab::threads {
 
 namespace {
 
+using backends::address;
 using backends::BatchPart;
 using backends::BytesPart;
 using backends::Call;
+using backends::copy;
 using backends::piece_of;
 using backends::Range;
 using backends::reduce;
 using backends::Reduction;
 using backends::stream_of;
 using backends::StreamDevice;
+using backends::with_size;
 
 Tensor cut(const Tensor& x, std::int64_t dim, Range range) {
   return x.narrow(static_cast<std::size_t>(dim), range.offset, range.size);
-}
-
-void copy(const Tensor& to, const Tensor& from) {
-  if (from.numel() == 0 || to.device()->shape_only()) return;
-  to.device()->copy(to, from);
-}
-
-Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
-  shape[static_cast<std::size_t>(dim)] = size;
-  return shape;
 }
 
 // A Buffer that holds exactly x, row-major: x's own when it does.
@@ -55,11 +48,6 @@ BufferRef whole_buffer(const Tensor& x) {
   return result.storage()->buffer();
 }
 
-const void* first_element(const Tensor& x) {
-  return static_cast<const std::byte*>(x.storage()->buffer()->data()) +
-         x.offset() * item_bytes(x.dtype());
-}
-
 // The same in a device's own memory: the ranks' pieces are lined up, then combined.
 void reduce_on_device(std::span<Call* const> calls, StreamDevice& device, std::int64_t dim,
                       Range range, const Tensor& result) {
@@ -71,7 +59,7 @@ void reduce_on_device(std::span<Call* const> calls, StreamDevice& device, std::i
     const Tensor& x = *calls[static_cast<std::size_t>(i)]->x;
     const Tensor term = terms.as_view(result.meta(), i * count);
     copy(term, x.dim() == 0 ? x : cut(x, dim, range));
-    inputs.push_back(first_element(term));
+    inputs.push_back(address(term));
   }
   device.combine({.dtype = result.dtype(),
                   .op = calls[0]->op,
@@ -146,7 +134,7 @@ void run_reductions(const std::vector<ReductionWork>& works, Crew& crew) {
 BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_t dim, Range range,
                        std::vector<ReductionWork>& works) {
   const Tensor& x = *calls[0]->x;
-  const Dims shape = x.dim() == 0 ? Dims{} : with_size(x.shape(), dim, range.size);
+  const Dims shape = with_size(x.shape(), dim, range.size);
   const Tensor result = empty(device, shape, x.dtype());
   const BufferRef& buffer = result.storage()->buffer();
   if (device.shape_only() || result.numel() == 0) return buffer;
@@ -165,8 +153,7 @@ BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_
   ReductionWork work;
   work.inputs.reserve(calls.size());
   for (const Call* call : calls) {
-    work.inputs.push_back(static_cast<const std::byte*>(first_element(*call->x)) +
-                          range.offset * inner * item_bytes(x.dtype()));
+    work.inputs.push_back(address(*call->x) + range.offset * inner * item_bytes(x.dtype()));
   }
   work.whole = {.dtype = x.dtype(),
                 .op = calls[0]->op,
@@ -214,8 +201,8 @@ class Copies {
     // Not through functions that count writes to a Storage: it belongs to one rank at a time.
     crew.run(pieces_.size(), [this](std::size_t i) {
       const auto& [to, from] = pieces_[i];
-      strided_copy({const_cast<void*>(first_element(to)), to.stride()},
-                   {first_element(from), from.stride()}, from.shape(), item_bytes(from.dtype()));
+      strided_copy({address(to), to.stride()}, {address(from), from.stride()}, from.shape(),
+                   item_bytes(from.dtype()));
     });
   }
 

@@ -235,11 +235,7 @@ std::optional<Verdict> Group::torn_verdict() const {
   for (const std::unique_ptr<Round>& round : open_) {
     if (round->torn) return mismatch(meeting(*round));
     if (!stays_open(*round) || !torn(meeting(*round))) continue;
-    Verdict verdict;
-    verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = odd_ones(meeting(*round));
-    verdict.cause = cause_of(meeting(*round));
-    return verdict;
+    return mismatch_so_far(meeting(*round));
   }
   return std::nullopt;
 }

@@ -6,7 +6,6 @@
 #include "backends/threads/world.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include "backends/threads/communicator.h"
@@ -168,10 +167,7 @@ std::vector<RankReport> World::reports() const {
   for (const AnyWait& wait : any_waits_) {
     RankReport& report = result[static_cast<std::size_t>(wait.rank)];
     report.state = RankReport::State::kWaits;
-    backends::describe({{}, wait.group->name(), 0, {}}, *wait.call, report);
-    report.missing = wait.group->ranks();
-    std::erase(report.missing, wait.rank);
-    std::ranges::sort(report.missing);
+    backends::describe_any(wait.group->ranks(), wait.group->name(), *wait.call, report);
   }
   return result;
 }
@@ -238,19 +234,18 @@ Verdict World::verdict_on_waiting(const std::vector<bool>& stuck) const {
 }
 
 std::vector<bool> World::stuck() const {
-  const std::vector<Group*> all = groups();
-  std::vector<OpenRound> before;
-  for (const Group* group : all) group->add_open(before);
-  std::ranges::copy(any_rounds(), std::back_inserter(before));
+  const auto open_rounds = [&, all = groups()] {
+    std::vector<OpenRound> rounds = any_rounds();
+    for (const Group* group : all) group->add_open(rounds);
+    return rounds;
+  };
+  const std::vector<OpenRound> before = open_rounds();
   std::vector<bool> ended(static_cast<std::size_t>(ranks_));
   if (before.empty()) return ended;
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
     ended[rank] = has_ended(static_cast<std::int64_t>(rank));
   }
-  std::vector<OpenRound> after;
-  for (const Group* group : all) group->add_open(after);
-  std::ranges::copy(any_rounds(), std::back_inserter(after));
-  return stuck_ranks(before, after, ended);
+  return stuck_ranks(before, open_rounds(), ended);
 }
 
 void World::look() {
