@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <utility>
@@ -132,6 +133,7 @@ TEST_CASE("the double: a blocking split and start hear of ranks that end before 
 }
 
 TEST_CASE("the double: no call, and no abort, while another thread is inside of the communicator") {
+  const LongDeadline nobody_waits_for_ever;
   using Second = void (*)(Rank&);
   struct Row {
     const char* call;
@@ -160,7 +162,8 @@ TEST_CASE("the double: no call, and no abort, while another thread is inside of 
             me.api.GroupEnd();
           });
           await_turn(me.common, 1);
-          for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+          // Long enough for the other thread, on a machine with much to do.
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));
           row.second(me);
           first.join();
           return std::string("nothing was told");
