@@ -3,11 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <map>
 #include <mutex>
 #include <optional>
 
@@ -191,11 +188,10 @@ class World final : public Backend {
     if (channel_.rank() == 0) {
       check(job_.api(), job_.api().GetUniqueId(&mine.id), "ncclGetUniqueId", 0, nullptr);
     }
-    const std::vector<std::string> all =
-        channel_.exchange(std::string_view(reinterpret_cast<const char*>(&mine), sizeof mine));
-    std::vector<Start> starts(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i].size() == sizeof mine) std::memcpy(&starts[i], all[i].data(), sizeof mine);
+    const std::vector<std::string> all = channel_.exchange(process::packed(mine));
+    std::vector<Start> starts;
+    for (const std::string& start : all) {
+      starts.push_back(start.empty() ? Start() : process::Reader(start).get<Start>());
     }
     if (all[0].empty()) {
       throw peers_.failure().value_or(Error(ErrorKind::kRuntime, "rank 0 is gone"));

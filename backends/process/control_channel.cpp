@@ -101,10 +101,7 @@ struct ControlChannel::Impl {
       const std::lock_guard lock(state_.mutex);
       if (!state_.gone(0)) hub_.contribute(0, contribution, std::string(mine));
     } else {
-      Writer writer;
-      writer.put(contribution);
-      writer.put_text(mine);
-      send(0, Message::kContribution, writer.bytes());
+      send(0, Message::kContribution, packed(contribution, mine));
     }
     ++sequence_;  // unless there was no memory
     std::unique_lock lock(state_.mutex);
@@ -190,10 +187,7 @@ struct ControlChannel::Impl {
     if (rank() == 0) return true;
     const std::uint64_t number = ++asked_;
     lock.unlock();
-    Writer writer;
-    writer.put(number);
-    writer.put(std::int64_t{0});
-    send(0, Message::kAsk, writer.bytes());
+    send(0, Message::kAsk, packed(number, std::int64_t{0}));
     lock.lock();
     const auto answered = [&] { return answered_ >= number || state_.gone(0); };
     // An answer may follow much that is on its way.
@@ -210,24 +204,18 @@ struct ControlChannel::Impl {
     const LongWait wait{rank(), seconds_of(waited), board_.standing(0)};
     state_.lose(0, kNoAnswer, Spoke::kNo, verdict_without_hub(wait, state_.size));
     // If it goes on one day, it hears what the others think.
-    send(0, Message::kGone, gone_payload(0, kNoAnswer, Spoke::kNo));
+    send(0, Message::kGone, packed(std::int64_t{0}, kNoAnswer, Spoke::kNo));
   }
 
   std::string long_wait(std::chrono::milliseconds waited, bool lost_patience) {
-    Writer writer;
-    writer.put(state_.run);
-    writer.put(seconds_of(waited));
-    writer.put(lost_patience);
-    put(writer, own_standing());
-    return writer.take();
+    return packed(state_.run, seconds_of(waited), lost_patience, own_standing());
   }
 
   // With the count of the group that it is in.
   Standing own_standing() const {
     const std::string call = board_.last_call();
     if (call.empty()) return board_.standing(0);
-    Reader reader(call);
-    return board_.standing(get_entrance(reader).place.group);
+    return board_.standing(Reader(call).read<Entrance>().place.group);
   }
 
   void send(std::int64_t to, Message message, std::string_view payload) {
@@ -296,13 +284,11 @@ struct ControlChannel::Impl {
     switch (message) {
       case Message::kEveryone: {
         const auto contribution = reader.get<Contribution>();
-        std::vector<std::string> parts;
-        for (std::int64_t i = 0; i < state_.size; ++i) parts.push_back(reader.text());
-        return state_.store(contribution, std::move(parts));
+        return state_.store(contribution, reader.read<std::vector<std::string>>());
       }
       case Message::kVerdict: {
         const auto run = reader.get<std::uint64_t>();
-        state_.verdicts.insert_or_assign(run, get_verdict(reader));
+        state_.verdicts.insert_or_assign(run, reader.read<Verdict>());
         return state_.hear_verdict(run);
       }
       case Message::kGone: {
@@ -332,10 +318,8 @@ struct ControlChannel::Impl {
   }
 
   void answer(std::int64_t from, Reader& reader) {
-    Writer writer;
-    writer.put(reader.get<std::uint64_t>());
-    put(writer, board_.standing(reader.get<std::int64_t>()));
-    send(from, Message::kStanding, writer.bytes());
+    const auto number = reader.get<std::uint64_t>();
+    send(from, Message::kStanding, packed(number, board_.standing(reader.get<std::int64_t>())));
   }
 
   JobState state_;
@@ -415,7 +399,7 @@ void ControlChannel::report_failed(const Verdict& verdict) {
     const std::lock_guard lock(impl_->state_.mutex);
     if (!impl_->own_verdict_) impl_->own_verdict_ = verdict;
   }
-  impl_->send_to_hub(Message::kFailed, verdict_payload(impl_->state_.run, verdict));
+  impl_->send_to_hub(Message::kFailed, packed(impl_->state_.run, verdict));
   impl_->announce();
 }
 
@@ -440,17 +424,13 @@ void ControlChannel::enter(const Entrance& entrance, const backends::Call& call,
   impl_->board_.enter(entrance, call);
   if (checks == CollectiveChecks::kOff) return;
   Writer writer;
-  writer.put(impl_->state_.run);
-  put(writer, entrance);
+  writer.all(impl_->state_.run, entrance);
   EnteredCall::put(writer, call);
   impl_->send_to_hub(Message::kEntered, writer.take());
 }
 
 void ControlChannel::wait_for(CallPlace place) {
-  Writer writer;
-  writer.put(impl_->state_.run);
-  writer.put(place);
-  impl_->send_to_hub(Message::kWaits, writer.take());
+  impl_->send_to_hub(Message::kWaits, packed(impl_->state_.run, place));
 }
 
 std::string ControlChannel::last_call() const { return impl_->board_.last_call(); }
@@ -496,15 +476,7 @@ std::optional<CallPlace> ControlChannel::next_met() {
 
 void ControlChannel::report_ended() {
   impl_->board_.now(Doing::kEnded, kEndOfRun);
-  Writer writer;
-  writer.put(impl_->state_.run);
-  const EnteredCounts entered = impl_->board_.entered();
-  writer.put(static_cast<std::uint64_t>(entered.size()));
-  for (const auto& [group, count] : entered) {
-    writer.put(group);
-    writer.put(count);
-  }
-  impl_->send_to_hub(Message::kEnded, writer.take());
+  impl_->send_to_hub(Message::kEnded, packed(impl_->state_.run, impl_->board_.entered()));
 }
 
 bool ControlChannel::leave(std::string_view reason) {

@@ -12,9 +12,7 @@ namespace {
 
 void put_meta(Writer& writer, const TensorMeta* meta) {
   writer.put(meta != nullptr);
-  if (meta == nullptr) return;
-  writer.put(meta->dtype);
-  writer.put_list<std::int64_t>(meta->shape);
+  if (meta != nullptr) writer.all(meta->dtype, meta->shape);
 }
 
 bool get_meta(Reader& reader, TensorMeta& meta) {
@@ -93,31 +91,11 @@ std::vector<std::int64_t> Ways::ends(const backends::Call& call) const {
   return {other, me};
 }
 
-void put(Writer& writer, const Entrance& entrance) {
-  writer.put(entrance.place);
-  writer.put(entrance.waits);
-  writer.put_text(entrance.group);
-  writer.put_list<std::int64_t>(entrance.ranks);
-}
-
-Entrance get_entrance(Reader& reader) {
-  Entrance entrance;
-  entrance.place = reader.get<CallPlace>();
-  entrance.waits = reader.get<bool>();
-  entrance.group = reader.text();
-  entrance.ranks = reader.list<std::int64_t>();
-  return entrance;
-}
-
 void EnteredCall::put(Writer& writer, const backends::Call& call) {
-  writer.put(call.kind);
-  writer.put(call.op);
-  writer.put(call.dim);
-  writer.put(call.concat_dim);
-  for (const std::int32_t number : {call.root, call.to, call.from, call.tag}) writer.put(number);
+  writer.all(call.kind, call.op, call.dim, call.concat_dim, call.root, call.to, call.from,
+             call.tag);
   put_meta(writer, call.x == nullptr ? nullptr : meta_of(*call.x));
-  writer.put_list<std::int64_t>(call.lengths);
-  writer.put_list<std::int64_t>(call.concat_lengths());
+  writer.all(call.lengths, call.concat_lengths());
   put_meta(writer, call.expected);
   const auto* batch = std::get_if<backends::BatchPart*>(&call.part);
   writer.put(static_cast<std::uint64_t>(batch == nullptr ? 0 : (*batch)->exchange.size()));
@@ -127,22 +105,15 @@ void EnteredCall::put(Writer& writer, const backends::Call& call) {
     put_meta(writer, meta_of(item.send));
     put_meta(writer, item.receives ? &item.receive : nullptr);
   }
-  writer.put_text(call.position.file == nullptr ? "" : call.position.file);
-  writer.put(call.position.line);
-  writer.put(call.position.column);
-  writer.put_text(call.op_name == nullptr ? "" : call.op_name);
+  const auto text = [](const char* given) { return given == nullptr ? "" : given; };
+  writer.all(text(call.position.file), call.position.line, call.position.column,
+             text(call.op_name));
 }
 
 EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
-  call_.op = reader.get<ReduceOp>();
-  call_.dim = reader.get<std::int16_t>();
-  call_.concat_dim = reader.get<std::int16_t>();
-  for (std::int32_t* number : {&call_.root, &call_.to, &call_.from, &call_.tag}) {
-    *number = reader.get<std::int32_t>();
-  }
+  reader.all(call_.op, call_.dim, call_.concat_dim, call_.root, call_.to, call_.from, call_.tag);
   if (get_tensor(reader, x_)) call_.x = &x_;
-  lengths_ = reader.list<std::int64_t>();
-  concat_values_ = reader.list<std::int64_t>();
+  reader.all(lengths_, concat_values_);
   concat_lengths_ = concat_values_;
   call_.lengths = lengths_;
   if (call_.kind == CollectiveKind::kAllToAll) call_.part = &concat_lengths_;
@@ -155,11 +126,8 @@ EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
   }
   batch_.exchange = exchange_;
   if (call_.kind == CollectiveKind::kBatch) call_.part = &batch_;
-  file_ = reader.text();
-  call_.position.line = reader.get<std::int32_t>();
-  call_.position.column = reader.get<std::int32_t>();
+  reader.all(file_, call_.position.line, call_.position.column, op_name_);
   if (!file_.empty()) call_.position.file = file_.c_str();
-  op_name_ = reader.text();
   if (!op_name_.empty()) call_.op_name = op_name_.c_str();
 }
 

@@ -59,8 +59,9 @@ struct Entrance {
   std::vector<std::int64_t> ranks;  ///< global, in group order
   bool waits = true;                ///< the rank does nothing else before it is over
 };
-void put(Writer& writer, const Entrance& entrance);
-Entrance get_entrance(Reader& reader);
+template <typename T>
+requires std::same_as<std::remove_const_t<T>, Entrance>
+auto fields(T& x) { return std::tie(x.place, x.waits, x.group, x.ranks); }
 
 /// A call with the memory that it points to; tensors have metadata only.
 class EnteredCall {

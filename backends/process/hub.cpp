@@ -38,7 +38,7 @@ bool Hub::hear(std::int64_t from, Message message, std::string_view payload) {
     }
     case Message::kFailed: {
       const auto run = reader.get<std::uint64_t>();
-      decide(run, get_verdict(reader));
+      decide(run, reader.read<Verdict>());
       return true;
     }
     case Message::kLeaves:
@@ -99,11 +99,9 @@ void Hub::finish_rounds() {
     }
     const std::int64_t root = round.contribution.root;
     if (root != 0) {
-      Writer writer;
-      writer.put(round.contribution);
-      for (const std::string& part : round.parts) writer.put_text(part);
-      if (root == kEveryRank) send_to_all(Message::kEveryone, writer.take());
-      if (root > 0 && !state_.gone(root)) send_(root, Message::kEveryone, writer.bytes());
+      const std::string all = packed(round.contribution, round.parts);
+      if (root == kEveryRank) send_to_all(Message::kEveryone, all);
+      if (root > 0 && !state_.gone(root)) send_(root, Message::kEveryone, all);
     }
     if (root <= 0) state_.store(round.contribution, std::move(round.parts));
     state_.changed.notify_all();
@@ -112,13 +110,13 @@ void Hub::finish_rounds() {
 
 void Hub::decide(std::uint64_t run, const Verdict& verdict) {
   if (!state_.verdicts.try_emplace(run, verdict).second) return;
-  send_to_all(Message::kVerdict, verdict_payload(run, verdict));
+  send_to_all(Message::kVerdict, packed(run, verdict));
   state_.hear_verdict(run);
 }
 
 void Hub::lose(std::int64_t rank, const std::string& reason, Spoke said) {
   if (state_.gone(rank)) return;
-  const std::string news = gone_payload(rank, reason, said);
+  const std::string news = packed(rank, reason, said);
   // The process is informed, too, if it still exists: the others do not wait for it any more.
   if (rank != 0) send_to_all(Message::kGone, news);
   const Verdict verdict = verdict_on_gone(rank, reason);
@@ -174,17 +172,14 @@ void Hub::rule(std::uint64_t run, const Referee::Ruling& ruling) {
     if (rank == 0) {
       state_.met.push_back(place);
     } else if (!state_.gone(rank)) {
-      Writer writer;
-      writer.put(run);
-      writer.put(place);
-      send_(rank, Message::kMet, writer.bytes());
+      send_(rank, Message::kMet, packed(run, place));
     }
   }
 }
 
 void Hub::hear_call(std::int64_t from, Reader& reader) {
   const auto run = reader.get<std::uint64_t>();
-  const Entrance entrance = get_entrance(reader);
+  const auto entrance = reader.read<Entrance>();
   auto call = std::make_unique<EnteredCall>(reader);
   rule(run, calls_of(run).referee.enter(from, entrance, std::move(call)));
 }
@@ -193,7 +188,7 @@ void Hub::hear_wait(std::int64_t from, Reader& reader) {
   const auto run = reader.get<std::uint64_t>();
   LongWait wait{from, reader.get<double>(), std::nullopt};
   const bool lost_patience = reader.get<bool>();
-  wait.standing = get_standing(reader);
+  wait.standing = reader.read<Standing>();
   if (state_.verdicts.contains(run)) return;
   if (lost_patience) return ask_all(std::move(wait), run, std::nullopt, false);
   calls_of(run).waits.wait(std::move(wait));
@@ -202,14 +197,10 @@ void Hub::hear_wait(std::int64_t from, Reader& reader) {
 
 void Hub::hear_end(std::int64_t from, Reader& reader) {
   const auto run = reader.get<std::uint64_t>();
-  EnteredCounts entered;
-  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-    const auto group = reader.get<std::int64_t>();
-    entered[group] = reader.get<std::uint64_t>();
-  }
+  const auto counts = reader.read<std::vector<std::pair<std::int64_t, std::uint64_t>>>();
   Calls& calls = calls_of(run);
   rule(run, calls.referee.end(from));
-  calls.waits.end(from, std::move(entered));
+  calls.waits.end(from, {counts.begin(), counts.end()});
   look_for_hopeless(run);
 }
 
@@ -228,16 +219,13 @@ void Hub::ask_all(LongWait wait, std::uint64_t run, std::optional<std::uint64_t>
       Question{Inquiry(++questions_, state_.size, std::move(wait)), run, sequence, at_the_end});
   Inquiry& inquiry = question_->inquiry;
   inquiry.answer(0, board_.standing(inquiry.group()));
-  Writer writer;
-  writer.put(inquiry.number());
-  writer.put(inquiry.group());
-  send_to_all(Message::kAsk, writer.take());
+  send_to_all(Message::kAsk, packed(inquiry.number(), inquiry.group()));
 }
 
 void Hub::hear_answer(std::int64_t from, Reader& reader) {
   const auto number = reader.get<std::uint64_t>();
   if (!question_ || question_->inquiry.number() != number) return;
-  question_->inquiry.answer(from, get_standing(reader));
+  question_->inquiry.answer(from, reader.read<Standing>());
   if (question_->inquiry.complete()) conclude();
 }
 

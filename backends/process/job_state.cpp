@@ -3,25 +3,9 @@
 
 #include <utility>
 
-#include "backends/process/messages.h"
 #include "backends/shared/meeting.h"
 
 namespace shardlab::process {
-
-std::string verdict_payload(std::uint64_t run, const Verdict& verdict) {
-  Writer writer;
-  writer.put(run);
-  put(writer, verdict);
-  return writer.take();
-}
-
-std::string gone_payload(std::int64_t rank, std::string_view reason, Spoke said) {
-  Writer writer;
-  writer.put(rank);
-  writer.put_text(reason);
-  writer.put(said);
-  return writer.take();
-}
 
 std::vector<std::int64_t> JobState::gone_ranks() const {
   std::vector<std::int64_t> ranks;

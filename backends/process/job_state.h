@@ -23,8 +23,8 @@ enum class Message : std::uint32_t {
   kContribution = 16,  ///< to rank 0: one process's part of an exchange
   kEveryone,           ///< from rank 0: all parts
   kFailed,             ///< to rank 0: a verdict on a run
-  kVerdict,            ///< from rank 0: the verdict on a run
-  kGone,               ///< from rank 0: a rank whose process is gone
+  kVerdict,            ///< from rank 0: run, and the verdict on it
+  kGone,               ///< from rank 0: a rank whose process is gone, reason, Spoke
   kLeaves,             ///< to rank 0: takes part in no further run
   kAllLeave,           ///< from rank 0
   kEntered,            ///< to rank 0: a call
@@ -53,13 +53,8 @@ inline constexpr std::chrono::milliseconds kEndTakes{2'000};
 inline constexpr const char* kItEnded = "its process ended (killed, crashed, or exited)";
 inline constexpr const char* kNoAnswer = "it does not answer: it is stopped, or cut off";
 
-std::string verdict_payload(std::uint64_t run, const Verdict& verdict);
-
 /// Whether a process that is gone has told people why, before it left.
 enum class Spoke : std::uint8_t { kNo, kYes };
-
-/// The payload of Message::kGone.
-std::string gone_payload(std::int64_t rank, std::string_view reason, Spoke said);
 
 /// Any thread, under the mutex.
 struct JobState {

@@ -54,10 +54,7 @@ std::string Places::mine() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   const char* named = std::getenv("SHARDLAB_HOST");
-  Writer writer;
-  writer.put_text(named != nullptr ? named : name.data());
-  writer.put_text(own_error_file());
-  return writer.take();
+  return packed(named != nullptr ? named : name.data(), own_error_file());
 }
 
 Places::Places(const std::vector<std::string>& all) {

@@ -45,10 +45,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 // The first word of rank 0: jobs of one name differ in their meeting place.
 std::string rank_zero(const Membership& membership) {
-  Writer writer;
-  writer.put_text(membership.job);
-  writer.put(membership.port);
-  return writer.take();
+  return packed(membership.job, membership.port);
 }
 
 std::string hello(const Membership& membership) {
@@ -239,7 +236,7 @@ std::optional<Frame> answer_of(Connection& connection, Clock::time_point deadlin
   const std::string place = fmt::format("rank 0 ({})", place_text(membership));
   if (waited) {
     connection.send(static_cast<std::uint32_t>(Message::kGone),
-                    gone_payload(0, kNoAnswer, Spoke::kNo));
+                    packed(std::int64_t{0}, kNoAnswer, Spoke::kNo));
     fail(ErrorKind::kRuntime, Fix{kStartAll}, "{} does not answer: it is stopped, or cut off",
          place);
   }

@@ -27,7 +27,7 @@ Said said_by(std::int64_t rank, std::optional<Standing> standing) {
   Said said{rank, std::move(standing), std::nullopt};
   if (!said.standing || said.standing->call.empty()) return said;
   Reader reader(said.standing->call);
-  said.entrance = get_entrance(reader);
+  said.entrance = reader.read<Entrance>();
   said.call = std::make_unique<EnteredCall>(reader);
   return said;
 }

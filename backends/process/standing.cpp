@@ -6,24 +6,6 @@
 
 namespace shardlab::process {
 
-void put(Writer& writer, const Standing& standing) {
-  writer.put(standing.doing);
-  writer.put(standing.seconds);
-  writer.put_text(standing.what);
-  writer.put_text(standing.call);
-  writer.put(standing.entered);
-}
-
-Standing get_standing(Reader& reader) {
-  Standing standing;
-  standing.doing = reader.get<Standing::Doing>();
-  standing.seconds = reader.get<double>();
-  standing.what = reader.text();
-  standing.call = reader.text();
-  standing.entered = reader.get<std::uint64_t>();
-  return standing;
-}
-
 void StandingBoard::begin_run() {
   const std::lock_guard lock(mutex_);
   now_ = {};
@@ -33,7 +15,7 @@ void StandingBoard::begin_run() {
 
 void StandingBoard::enter(const Entrance& entrance, const backends::Call& call) {
   Writer writer;
-  put(writer, entrance);
+  writer.all(entrance);
   EnteredCall::put(writer, call);
   const std::lock_guard lock(mutex_);
   now_.call = writer.take();

@@ -28,8 +28,9 @@ struct Standing {
   std::string call;           ///< the last it entered: Entrance and EnteredCall; empty: none
   std::uint64_t entered = 0;  ///< collectives of the group in question
 };
-void put(Writer& writer, const Standing& standing);
-Standing get_standing(Reader& reader);
+template <typename T>
+requires std::same_as<std::remove_const_t<T>, Standing>
+auto fields(T& x) { return std::tie(x.doing, x.seconds, x.what, x.call, x.entered); }
 
 /// The own rank's. Any thread.
 class StandingBoard {

@@ -13,8 +13,7 @@ std::optional<Entrance> call_of(const LongWait& wait) {
   if (!wait.standing || wait.standing->call.empty() || !wait.standing->what.empty()) {
     return std::nullopt;
   }
-  Reader reader(wait.standing->call);
-  return get_entrance(reader);
+  return Reader(wait.standing->call).read<Entrance>();
 }
 
 }  // namespace

@@ -37,11 +37,9 @@ TEST_CASE("a verdict keeps what every rank did between processes") {
                            .where = "a.toml:3",
                            .missing = {1, 3}});
   verdict.ranks.push_back({.rank = 1, .state = RankReport::State::kEnded});
-  Writer writer;
-  put(writer, verdict);
-  const std::string bytes = writer.take();
+  const std::string bytes = packed(verdict);
   Reader reader(bytes);
-  const Verdict copy = get_verdict(reader);
+  const auto copy = reader.read<Verdict>();
   CHECK(reader.at_end());
   CHECK(summary(copy) == summary(verdict));
   CHECK(text(copy) == text(verdict));

@@ -23,7 +23,7 @@ std::string entered(std::uint64_t sequence, std::int64_t elements = 4, std::int3
   call.x = &x;
   call.position = {"a.toml", 7, 1};
   Writer writer;
-  put(writer, Entrance{{group, sequence}, group == 0 ? "world" : "tp", ranks, true});
+  writer.all(Entrance{{group, sequence}, group == 0 ? "world" : "tp", ranks, true});
   EnteredCall::put(writer, call);
   return writer.take();
 }
