@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/mpi/collectives.h"
+#include "backends/process/group_communicator.h"
 #include "backends/process/wire.h"
 #include "backends/shared/meeting.h"
 #include "base/fix.h"
@@ -64,12 +65,6 @@ class PendingResult final : public Work {
   Storage* storage_ = nullptr;
 };
 
-struct Group {
-  std::vector<std::int64_t> ranks;  ///< global, in group order
-  std::string name;
-  int tag;
-};
-
 // Operation::way.
 std::int64_t way_of(const Call& call) {
   if (!is_message(call.kind)) return 0;
@@ -93,18 +88,11 @@ Header header_of(const Call& call, std::uint64_t sequence) {
 }
 constexpr std::int64_t kAnySender = std::numeric_limits<std::int64_t>::min();
 
-class MpiCommunicator final : public Communicator {
+// The number of a group is the first of its tags.
+class MpiCommunicator final : public process::GroupCommunicator {
  public:
-  MpiCommunicator(Run& run, Group group, std::size_t rank)
-      : run_(run),
-        group_(std::move(group)),
-        rank_(rank),
-        ways_(group_.tag / kTagsPerGroup, this->rank(), group_.ranks) {}
-
-  std::int64_t rank() const override { return static_cast<std::int64_t>(rank_); }
-  std::int64_t size() const override { return static_cast<std::int64_t>(group_.ranks.size()); }
-  std::span<const std::int64_t> ranks() const override { return group_.ranks; }
-  const std::string& name() const override { return group_.name; }
+  MpiCommunicator(Run& run, const process::GroupPlace& place)
+      : GroupCommunicator(place), run_(run) {}
 
   Tensor perform(Call& call) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
@@ -115,19 +103,12 @@ class MpiCommunicator final : public Communicator {
   void enter_and_wait(Call& call);
   void find_sender(Call& call);
 
-  Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
-  Seat seat(const Call& call) const {
-    return {rank_, group_.ranks, is_message(call.kind) ? tag_of(call) : group_.tag};
-  }
+  Seat seat(int tag) const { return {static_cast<std::size_t>(rank()), ranks(), tag}; }
+  Seat seat() const { return seat(static_cast<int>(number())); }
+  Seat seat(const Call& call) const { return is_message(call.kind) ? seat(tag_of(call)) : seat(); }
   /// The tag of a message in the job: above those of groups, so that others of the group keep their
   /// order.
   int tag_of(const Call& call) const;
-  /// The place at which a call meets those of other ranks.
-  process::CallPlace place_of(const Call& call);
-  /// These ranks: of a message two.
-  std::vector<std::int64_t> ranks_of(const Call& call) const {
-    return is_message(call.kind) ? ways_.ends(call) : group_.ranks;
-  }
   void run_to_end(const std::shared_ptr<Operation>& operation,
                   std::optional<process::CallPlace> compared) {
     begin_when_met(*operation, compared);
@@ -139,7 +120,7 @@ class MpiCommunicator final : public Communicator {
   /// Labels the operation as the call that was entered last.
   void label(Operation& operation) const {
     operation.transfer.call = call_;
-    operation.transfer.group = group_.name;
+    operation.transfer.group = name();
   }
   void begin_when_met(Operation& operation, std::optional<process::CallPlace> compared) {
     if (!compared) return;
@@ -152,37 +133,27 @@ class MpiCommunicator final : public Communicator {
   std::optional<process::CallPlace> enter(const Call& call, Issue issue);
 
   Run& run_;
-  const Group group_;
-  const std::size_t rank_;
-  std::uint64_t sequence_ = 0;  ///< calls entered, but messages
-  process::Ways ways_;
   Header call_;  ///< the last one
 };
 
 std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
-  const process::CallPlace place = place_of(call);
-  call_ = header_of(call, place.sequence);
+  const process::Entrance mine = entrance(call, issue == Issue::kWait);
+  call_ = header_of(call, mine.place.sequence);
   if (size() == 1) return std::nullopt;
-  run_.session.channel().enter({place, group_.name, ranks_of(call), issue == Issue::kWait}, call,
-                               run_.checks);
+  run_.session.channel().enter(mine, call, run_.checks);
   if (run_.checks == CollectiveChecks::kOff) return std::nullopt;
-  return place;
+  return mine.place;
 }
 
 int MpiCommunicator::tag_of(const Call& call) const {
   constexpr std::int64_t kOfGroups = 1 << 11;
-  const std::int64_t tag = (std::int64_t{call.tag} + 1) * kOfGroups + group_.tag;
+  const std::int64_t tag = (std::int64_t{call.tag} + 1) * kOfGroups + number();
   const std::int64_t most = run_.session.api().most_tag;
   if (tag <= most && run_.next_tag <= kOfGroups) return static_cast<int>(tag);
   fail(ErrorKind::kUnsupported,
        Fix{fmt::format("give tags from 0 to {}, and make each group once", most / kOfGroups - 1)},
        "backend mpi has no room for a message with tag {} in the {}th group", call.tag,
-       group_.tag / kTagsPerGroup);
-}
-
-process::CallPlace MpiCommunicator::place_of(const Call& call) {
-  if (is_message(call.kind)) return ways_.next(call);
-  return {group_.tag, sequence_++};
+       number() / kTagsPerGroup);
 }
 
 // Rank 0 finds the sender: it sees all messages that wait.
@@ -193,11 +164,11 @@ void MpiCommunicator::find_sender(Call& call) {
          "recv from any rank: backend mpi takes it where ranks compare their calls");
   }
   process::ControlChannel& channel = run_.session.channel();
-  const process::CallPlace any = ways_.next(call);
-  channel.enter({any, group_.name, group_.ranks, true}, call, run_.checks);
+  const process::Entrance mine = entrance(call, true);
+  channel.enter(mine, call, run_.checks);
   const auto found = std::make_shared<Operation>(run_.session, tag_of(call));
   found->way = kAnySender;
-  found->may_begin = [&channel, &call, any] {
+  found->may_begin = [&channel, &call, any = mine.place] {
     const std::optional<std::int64_t> sender = channel.take_sender(any);
     if (sender) call.from = static_cast<std::int32_t>(*sender);
     return sender.has_value();
@@ -208,7 +179,7 @@ void MpiCommunicator::find_sender(Call& call) {
 }
 
 Tensor MpiCommunicator::perform(Call& call) {
-  if (is_message(call.kind)) ways_.check(call);
+  if (is_message(call.kind)) ways().check(call);
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     return {};
@@ -217,7 +188,7 @@ Tensor MpiCommunicator::perform(Call& call) {
   std::optional<process::CallPlace> compared;
   if (call.kind == CollectiveKind::kRecv && call.from < 0) {
     find_sender(call);
-    call_ = header_of(call, ways_.next(call).sequence);
+    call_ = header_of(call, entrance(call, true).place.sequence);
   } else {
     compared = enter(call, call.issue);
   }
@@ -255,49 +226,30 @@ void MpiCommunicator::enter_and_wait(Call& call) {
   run_to_end(bytes_operation(run_.session, seat(), part.bytes, part.gathered), compared);
 }
 
-/// The input of a rank to a split.
-struct Wish {
-  std::int64_t color;
-  std::int64_t key;
-  int next_tag;
-};
-
 std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::int64_t key,
                                                      std::string name) {
   Call call(CollectiveKind::kSplit);
   begin(call, nullptr);
   const std::optional<process::CallPlace> compared = enter(call, Issue::kWait);
-  process::Writer writer;
-  writer.put(Wish{color, key, run_.next_tag});
   std::vector<std::string> all;
-  run_to_end(bytes_operation(run_.session, seat(), writer.take(), all), compared);
-  std::vector<std::pair<Wish, std::size_t>> members;
-  int tag = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto wish = process::Reader(all[i]).get<Wish>();
-    tag = std::max(tag, wish.next_tag);
-    if (wish.color == color) members.emplace_back(wish, i);
-  }
+  const process::Wish mine{color, key, run_.next_tag};
+  run_to_end(bytes_operation(run_.session, seat(), process::packed(mine), all), compared);
+  std::vector<process::Wish> wishes;
+  for (const std::string& wish : all) wishes.push_back(process::Reader(wish).get<process::Wish>());
+  std::vector<std::size_t> members;
+  const process::GroupPlace made = split_by(wishes, std::move(name), members);
   // No two groups with a rank in common have a tag in common: each rank's tags only grow.
-  run_.next_tag = tag + kTagsPerGroup;
+  run_.next_tag = static_cast<int>(made.number) + kTagsPerGroup;
   if (run_.next_tag > run_.session.api().most_tag) {
     fail(ErrorKind::kRuntime, Fix{"make each mesh and flattened mesh once, and use it again"},
          "one run has more than {} groups", run_.session.api().most_tag / kTagsPerGroup);
   }
-  if (color < 0) return nullptr;
-  std::ranges::stable_sort(members, {}, [](const auto& member) { return member.first.key; });
-  Group group{{}, std::move(name), tag};
-  std::size_t rank = 0;
-  for (const auto& [wish, index] : members) {
-    if (index == rank_) rank = group.ranks.size();
-    group.ranks.push_back(group_.ranks[index]);
-  }
-  return std::make_unique<MpiCommunicator>(run_, std::move(group), rank);
+  return color < 0 ? nullptr : std::make_unique<MpiCommunicator>(run_, made);
 }
 
 void MpiCommunicator::abort(const Error& reason) {
   run_.session.channel().report_failed(
-      backends::verdict_on_failed({group_.ranks[rank_]}, reason.summary()));
+      backends::verdict_on_failed({run_.session.channel().rank()}, reason.summary()));
 }
 
 }  // namespace
@@ -310,12 +262,11 @@ void settle(Run& run) {
 
 std::unique_ptr<Communicator> make_world(Run& run) {
   process::ControlChannel& channel = run.session.channel();
-  Group group{std::vector<std::int64_t>(static_cast<std::size_t>(channel.size())), "world",
-              run.next_tag};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  process::GroupPlace place{std::vector<std::int64_t>(static_cast<std::size_t>(channel.size())),
+                            channel.rank(), "world", run.next_tag};
+  std::iota(place.ranks.begin(), place.ranks.end(), 0);
   run.next_tag += kTagsPerGroup;
-  return std::make_unique<MpiCommunicator>(run, std::move(group),
-                                           static_cast<std::size_t>(channel.rank()));
+  return std::make_unique<MpiCommunicator>(run, place);
 }
 
 }  // namespace shardlab::mpi

@@ -4,7 +4,6 @@
 #include "backends/nccl/communicator.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -94,20 +93,15 @@ class PendingExchange final : public Work {
   Storage* storage_ = nullptr;
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public process::GroupCommunicator {
  public:
   NcclCommunicator(std::shared_ptr<Session> session, GroupPlace place, Abort abort,
                    std::shared_ptr<Turns> turns)
-      : session_(std::move(session)),
+      : GroupCommunicator(place),
+        session_(std::move(session)),
         place_(std::move(place)),
         abort_(std::move(abort)),
-        turns_(std::move(turns)),
-        ways_(place_.number, place_.rank, place_.ranks) {}
-
-  std::int64_t rank() const override { return place_.rank; }
-  std::int64_t size() const override { return static_cast<std::int64_t>(place_.ranks.size()); }
-  std::span<const std::int64_t> ranks() const override { return place_.ranks; }
-  const std::string& name() const override { return place_.name; }
+        turns_(std::move(turns)) {}
 
   Tensor perform(Call& call) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
@@ -118,11 +112,8 @@ class NcclCommunicator final : public Communicator {
   std::string what(const Call& call) const {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
-  // The others receive this text of the call.
   process::Entrance entrance(const Call& call) {
-    const bool waits = call.issue == Issue::kWait;
-    if (is_message(call.kind)) return {ways_.next(call), name(), ways_.ends(call), waits};
-    return {{place_.number, sequence_++}, name(), place_.ranks, waits};
+    return GroupCommunicator::entrance(call, call.issue == Issue::kWait);
   }
   bool takes_turns() const { return turns_ && size() > 1; }
   void take_turn(const Call& call) {
@@ -150,14 +141,12 @@ class NcclCommunicator final : public Communicator {
   const GroupPlace place_;
   const Abort abort_;
   const std::shared_ptr<Turns> turns_;  // null: calls are reported to no other rank
-  process::Ways ways_;
-  std::uint64_t sequence_ = 0;  // of calls that are reported, but messages
 };
 
 // All calls of a rank share one stream, so that two ranks must make the halves of a message in the
 // same order among all others: only rank 0, which compares calls, has such an order.
 void NcclCommunicator::check_message(const Call& call) const {
-  ways_.check(call);
+  ways().check(call);
   if (turns_ && turns_->compared()) return;
   fail(ErrorKind::kUnsupported,
        Fix{"leave out --no-check-collectives; in C++: WorldOptions::checks"},
@@ -176,7 +165,7 @@ Tensor NcclCommunicator::perform(Call& call) {
   if (call.issue == Issue::kWait) {
     if (call.kind == CollectiveKind::kRecv && call.from < 0) {
       call.from = static_cast<std::int32_t>(turns_->take(entrance(call), call).sequence);
-      ways_.next(call);
+      entrance(call);
     } else {
       take_turn(call);
     }
@@ -252,29 +241,17 @@ std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::i
   begin(call, nullptr);
   take_turn(call);
   Device& device = *call.device;
-  constexpr std::int64_t kColumns = 3;
-  const std::int64_t mine[kColumns] = {color, key, turns_ ? turns_->next_group() : 0};
+  constexpr auto kColumns = static_cast<std::int64_t>(sizeof(process::Wish) / sizeof color);
+  const process::Wish mine{color, key, turns_ ? turns_->next_group() : 0};
   const Tensor entry = empty(device, Dims{1, kColumns}, DType::kI64);
-  device.write(entry, mine);
+  device.write(entry, &mine);
   const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
-  std::vector<std::array<std::int64_t, kColumns>> entries(place_.ranks.size());
-  device.read(gather_rows(entry, ones), entries.data());
+  std::vector<process::Wish> wishes(place_.ranks.size());
+  device.read(gather_rows(entry, ones), wishes.data());
   std::vector<std::size_t> members;
-  GroupPlace made;
-  made.name = std::move(name);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (color >= 0 && entries[i][0] == color) members.push_back(i);
-    made.number = std::max(made.number, static_cast<std::int32_t>(entries[i][2]));
-  }
+  GroupPlace made{split_by(wishes, std::move(name), members)};
   if (turns_) turns_->group_made(made.number);
-  std::ranges::stable_sort(members, {}, [&](std::size_t i) { return entries[i][1]; });
-  for (const std::size_t i : members) {
-    if (static_cast<std::int64_t>(i) == place_.rank) {
-      made.rank = static_cast<std::int64_t>(made.ranks.size());
-    }
-    made.ranks.push_back(place_.ranks[i]);
-    made.hosts.push_back(place_.hosts[i]);
-  }
+  for (const std::size_t i : members) made.hosts.push_back(place_.hosts[i]);
   // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
   const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
   made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));

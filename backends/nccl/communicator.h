@@ -8,18 +8,15 @@
 
 #include "backends/nccl/session.h"
 #include "backends/nccl/turns.h"
+#include "backends/process/group_communicator.h"
 #include "comm/communicator.h"
 
 namespace shardlab::nccl {
 
 /// The place of this rank in a group, for NCCL.
-struct GroupPlace {
+struct GroupPlace : process::GroupPlace {
   Comm comm = nullptr;
-  std::vector<std::int64_t> ranks;  ///< global, in group order
-  std::vector<std::int64_t> hosts;  ///< of these ranks, numbered
-  std::int64_t rank = 0;            ///< in the group
-  std::string name;
-  std::int32_t number = 0;  ///< unique among groups that share a rank
+  std::vector<std::int64_t> hosts = {};  ///< of its ranks, numbered
 };
 
 /// Reports to all other ranks that this one fails.

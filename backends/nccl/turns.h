@@ -40,8 +40,8 @@ class Turns {
 
   /// The number that the next group may have. Ranks that make one take the largest of theirs, and
   /// report it.
-  std::int32_t next_group() const { return next_group_; }
-  void group_made(std::int32_t number) { next_group_ = number + 1; }
+  std::int64_t next_group() const { return next_group_; }
+  void group_made(std::int64_t number) { next_group_ = number + 1; }
 
  private:
   process::CallPlace make_until(process::CallPlace place);
@@ -50,7 +50,7 @@ class Turns {
   Session& session_;
   const CollectiveChecks checks_;
   std::map<process::CallPlace, std::function<void()>> queued_;
-  std::int32_t next_group_ = 1;  ///< the world is 0
+  std::int64_t next_group_ = 1;  ///< the world is 0
 };
 
 }  // namespace shardlab::nccl

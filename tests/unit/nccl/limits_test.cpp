@@ -121,7 +121,7 @@ TEST_CASE("B-18 a message to a rank that has had one is no first call, whatever 
 
 TEST_CASE("B-18 a reduce to one rank is NCCL's own") {
   const Stage stage;
-  const GroupPlace place{.comm = stage.world, .ranks = {0, 1}, .hosts = {0, 0}, .name = "world"};
+  const GroupPlace place{{{0, 1}, 0, "world", 0}, stage.world, {0, 0}};
   const Tensor x = empty(*stage.device, Dims{4}, DType::kF32);
   backends::Call call(CollectiveKind::kReduce);
   call.x = &x;
