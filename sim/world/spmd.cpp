@@ -75,28 +75,28 @@ int run_main(int argc, char** argv, WorldOptions defaults,
              const std::function<void(RankContext&)>& body) {
   constexpr int kFailed = 1, kCannotRun = 2;
   process::ControlChannel* channel = nullptr;
-  std::optional<Verdict> verdict;
+  WorldResult result;
   int code = kCannotRun;
   std::string text;
   try {
     WorldOptions options = options_from(argc, argv, std::move(defaults));
     channel = channel_of(options.backend);
     const SchedulerOptions schedule = options.schedule;
-    const WorldResult result = try_spmd(std::move(options), body);
+    result = try_spmd(std::move(options), body);
     if (result.ok()) return 0;
-    verdict = result.verdict;
-    code = only_by_others(channel, verdict) ? kOnlyByOthers : kFailed;
+    code = only_by_others(channel, result.verdict) ? kOnlyByOthers : kFailed;
     rethrow(result, schedule);
   } catch (const Error& error) {
     text = error.text();
   } catch (const std::exception& error) {
-    text = error.what();
+    text = result.ok() ? error.what() : result.merged().text();
   } catch (...) {
-    text = kUnknownException;
+    text = result.ok() ? kUnknownException : result.merged().text();
   }
   // The others may not have begun.
   const bool alone = code == kCannotRun;
-  say_last_words(channel, text, verdict, alone ? text.substr(0, text.find('\n')) : std::string());
+  say_last_words(channel, text, result.verdict,
+                 alone ? text.substr(0, text.find('\n')) : std::string());
   return code;
 }
 
