@@ -63,6 +63,15 @@ std::string first_set(const Lookup& lookup, Names names) {
   return !second.empty() && lookup(second) ? second : "";
 }
 
+std::optional<std::int64_t> whole_number(const std::optional<std::string>& text) {
+  std::int64_t value = -1;
+  if (!text) return std::nullopt;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc{} || stop != end || value < 0) return std::nullopt;
+  return value;
+}
+
 std::int64_t number(const Lookup& lookup, const std::string& name,
                     std::optional<std::int64_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
@@ -71,14 +80,9 @@ std::int64_t number(const Lookup& lookup, const std::string& name,
     fail(ErrorKind::kValue, Fix{"start the ranks with torchrun, srun or mpirun, or set it"},
          "{} is not set", name);
   }
-  std::int64_t value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc{} || stop != end || value < 0) {
-    fail(ErrorKind::kValue, Fix{fmt::format("set {} to a number", name)},
-         "{} is {}; it must be a whole number of 0 or more", name, *text);
-  }
-  return value;
+  if (const auto value = whole_number(text)) return *value;
+  fail(ErrorKind::kValue, Fix{fmt::format("set {} to a number", name)},
+       "{} is {}; it must be a whole number of 0 or more", name, *text);
 }
 
 std::int64_t first_number(const Lookup& lookup, Names names, std::int64_t otherwise) {
@@ -174,10 +178,35 @@ std::vector<std::string> launchers_of(const Lookup& lookup) {
   return names;
 }
 
-Launch launch_of(const Lookup& lookup) {
-  const auto* const starter = std::ranges::find_if(
+static const Starter* starter_in(const Lookup& lookup) {
+  const auto* const found = std::ranges::find_if(
       kStarters, [&](const Starter& known) { return lookup(known.sign).has_value(); });
-  if (starter == std::end(kStarters)) {
+  return found == std::end(kStarters) ? nullptr : found;
+}
+
+std::optional<Launch> rank_zero_of(const Lookup& lookup) {
+  const Starter* const starter = starter_in(lookup);
+  if (starter == nullptr) return std::nullopt;
+  Launch launch;
+  launch.rank = whole_number(lookup(starter->rank)).value_or(-1);
+  launch.size = whole_number(lookup(starter->size)).value_or(2);
+  const Lookup at_home = [&](const std::string& name) {
+    return name == "MASTER_ADDR" ? std::optional<std::string>("127.0.0.1") : lookup(name);
+  };
+  for (const Lookup& names : {lookup, at_home}) {
+    try {
+      starter->find_rank_zero(names, *starter, launch);
+      return launch;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return std::nullopt;
+}
+
+Launch launch_of(const Lookup& lookup) {
+  const Starter* const starter = starter_in(lookup);
+  if (starter == nullptr) {
     throw Error(ErrorKind::kValue, "nothing says which rank this process is")
         .with("fix",
               "start the ranks with torchrun, srun or mpirun, or set RANK, WORLD_SIZE, "

@@ -9,18 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "backends/process/control_channel.h"
+
 namespace shardlab::nccl {
 
 /// This process's place in its job, and where rank 0 is.
-struct Launch {
-  std::int64_t rank = 0;
-  std::int64_t size = 1;
+struct Launch : process::Membership {
   std::int64_t local_rank = 0;  ///< number of its device on the host
-  std::string host;             ///< of rank 0
-  std::uint16_t port = 0;       ///< rank 0 listens there, or
-  int ports = 1;                ///< on the first free one of so many from there on
-  std::string job;              ///< equal in all processes of a job
-  std::string by;               ///< "srun": the launcher whose variables gave it
+  std::string by = {};          ///< "srun": the launcher whose variables gave it
 };
 
 /// The value of an environment variable; none when unset or empty.
@@ -41,6 +37,10 @@ std::vector<std::string> launchers_of(const Lookup& lookup);
 ///   fails  Value, naming the variables, when none of these started the process, a number is none,
 ///          or rank 0 cannot be found
 Launch launch_of(const Lookup& lookup);
+
+/// The place of rank 0 where launch_of() fails, this host where nothing names another one; rank -1
+/// and size 2 where these are not known.
+std::optional<Launch> rank_zero_of(const Lookup& lookup);
 
 /// The device of this process among those that it sees: the only one, else that of its local rank,
 /// which begins anew behind the last one where NCCL lets ranks share a device

@@ -14,11 +14,24 @@
 #include "backends/nccl/nccl.h"
 #include "backends/process/last_resort.h"
 #include "backends/process/presence.h"
+#include "backends/process/rendezvous.h"
 #include "backends/shared/meeting.h"
 
 namespace shardlab::nccl {
 
 namespace {
+
+// The others hear why this process does not come.
+template <typename Function>
+auto told(const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    const std::optional<Launch> place = rank_zero_of(environment);
+    if (place) process::tell_unfit(*place, error.summary());
+    throw;
+  }
+}
 
 // This process in its job, from the first world that needs it to the end of the process.
 class Job {
@@ -46,20 +59,19 @@ class Job {
     if (worlds > 0) static_cast<void>(channel_.release());
   }
   Job()
-      : launch_(launch_of(environment)),
-        api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))) {
-    process::mark_presence(fmt::format("{} {}", launch_.job, launch_.port), launch_.rank,
-                           launch_.size);
-    process::Membership membership;
-    membership.rank = launch_.rank;
-    membership.size = launch_.size;
-    membership.host = launch_.host;
-    membership.port = launch_.port;
-    membership.ports = launch_.ports;
-    membership.job = launch_.job;
-    membership.patience = backends::longest_join();
-    channel_ = process::ControlChannel::open(membership);
+      : launch_(told([] { return launch_of(environment); })), api_(*told([this] {
+          mark_presence();
+          return &open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""));
+        })) {
+    channel_ = process::ControlChannel::open(launch_);
     channel_->learn_places();
+  }
+
+  void mark_presence() const {
+    const std::string job = fmt::format("{} {} {}", launch_.job, launch_.host, launch_.port);
+    if (process::mark_presence(job, launch_.rank, launch_.size) || launch_.size == 1) return;
+    fail(ErrorKind::kValue, Fix{"give each process a RANK of its own"}, "two processes are rank {}",
+         launch_.rank);
   }
 
   const Launch launch_;

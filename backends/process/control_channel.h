@@ -41,7 +41,9 @@ struct Membership {
   std::uint16_t port = 0;  ///< rank 0 listens there, or
   int ports = 1;           ///< on the first free one of so many from there on
   std::string job;         ///< equal in all processes of a job: others are turned away
-  std::chrono::milliseconds patience{60'000};  ///< until those that are missing are named
+  std::string unfit = {};  ///< why this process cannot take part: it comes to say so
+  /// Until those that are missing are named.
+  std::chrono::milliseconds patience = backends::longest_join();
   /// The longest wait of an exchange for others, once all are present; a shorter patience is one
   /// for collectives.
   std::chrono::milliseconds longest_wait =

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -75,14 +76,17 @@ bool heard(std::chrono::milliseconds most) {
 
 }  // namespace
 
-void mark_presence(const std::string& job, std::int64_t rank, std::int64_t size) {
+bool mark_presence(const std::string& job, std::int64_t rank, std::int64_t size) {
   Mark& mark = own_mark();
   const std::lock_guard lock(mark.mutex);
+  if (mark.socket) return true;
   const char* host = std::getenv("SHARDLAB_HOST");
   mark.job = host == nullptr ? job : fmt::format("{} {}", host, job);
   mark.rank = rank;
   mark.size = size;
+  errno = 0;
   mark.socket = named(mark.job, rank, ::bind);
+  return mark.socket || errno != EADDRINUSE;
 }
 
 std::vector<std::int64_t> ranks_present() { return present(0, own_mark().size); }

@@ -10,8 +10,8 @@ namespace shardlab::process {
 
 /// A mark that other processes of this host see until this one ends. `job`: equal in all processes
 /// of the job and in no other. Made once for a process. Without effect where the system has no
-/// sockets that vanish with their process (Linux has them).
-void mark_presence(const std::string& job, std::int64_t rank, std::int64_t size);
+/// sockets that vanish with their process (Linux has them). False if another process has this mark.
+bool mark_presence(const std::string& job, std::int64_t rank, std::int64_t size);
 /// The ranks that have marked their presence on this host, ascending; the own one among them.
 std::vector<std::int64_t> ranks_present();
 /// This process has told people why the job fails: the others of this host need not.

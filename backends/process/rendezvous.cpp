@@ -1,10 +1,10 @@
 // Every process says hello to rank 0 with its job, rank and size. Rank 0 reads many at a time, and
-// answers when all have arrived, or names the missing ones to those that arrived. If one counts
-// other ranks, all hear that, those that come within two seconds too. A process of
-// another job gets an answer that says so; a peer that is none of ours, or sends nothing, is
-// dropped silently. Rank 0 speaks first: if it may listen on one of several ports, others listen on
-// the rest, and a process that connects there receives their greeting or nothing, and tries the
-// next port.
+// answers when all have arrived, or names the missing ones to those that arrived. If one cannot
+// take part, counts other ranks, or comes twice, all hear that, those that come within two seconds
+// too. A process of another job gets an answer that says so; a peer that is none of ours, or sends
+// nothing, is dropped silently. Rank 0 speaks first: if it may listen on one of several ports,
+// others listen on the rest, and a process that connects there receives their greeting or nothing,
+// and tries the next port.
 #include "backends/process/rendezvous.h"
 
 #include <poll.h>
@@ -49,11 +49,7 @@ std::string rank_zero(const Membership& membership) {
 }
 
 std::string hello(const Membership& membership) {
-  Writer writer;
-  writer.put_text(membership.job);
-  writer.put(membership.rank);
-  writer.put(membership.size);
-  return writer.take();
+  return packed(membership.job, membership.rank, membership.size, membership.unfit);
 }
 
 // "host:29501", or "host:29501-29516", one of these.
@@ -67,12 +63,16 @@ std::string place_text(const Membership& membership) {
 class Reception {
  public:
   explicit Reception(const Membership& membership)
-      : membership_(membership), peers_(static_cast<std::size_t>(membership.size - 1)) {}
+      : membership_(membership),
+        peers_(static_cast<std::size_t>(membership.size - 1)),
+        most_(membership.size) {
+    if (!membership.unfit.empty()) tear(membership.unfit);
+  }
 
   /// Accepts connections and reads them, until something happens; false when `deadline` passed.
   bool serve(Listener& listener, Clock::time_point deadline) {
     std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
-    Clock::time_point next = odd_ > 0 ? std::min(deadline, torn_until_) : deadline;
+    Clock::time_point next = torn_by_.empty() ? deadline : std::min(deadline, torn_until_);
     for (const Guest& guest : guests_) {
       entries.push_back({guest.connection.descriptor(), POLLIN, 0});
       next = std::min(next, guest.until);
@@ -108,16 +108,15 @@ class Reception {
     return std::move(peers_);
   }
 
-  /// Whether ranks count differently, and the others have come, or had the time for it.
-  bool torn() const {
-    return odd_ > 0 && (missing().size() <= odd_ || Clock::now() >= torn_until_);
-  }
+  /// Whether the job cannot begin, and the others have come, or had the time for it.
+  bool torn() const { return !torn_by_.empty() && (came_ >= most_ || Clock::now() >= torn_until_); }
 
   [[noreturn]] void give_up() {
     const std::string reason =
-        odd_ > 0 ? torn_by_
-                 : fmt::format("{} did not come to rank 0 ({}) within {}", fold_ranks(missing()),
-                               place_text(membership_), seconds_text(membership_.patience));
+        !torn_by_.empty()
+            ? torn_by_
+            : fmt::format("{} did not come to rank 0 ({}) within {}", fold_ranks(missing()),
+                          place_text(membership_), seconds_text(membership_.patience));
     for (Connection& peer : peers_) {
       if (peer) peer.send(type(Greeting::kRefused), reason);
     }
@@ -150,33 +149,47 @@ class Reception {
     Reader reader(frame.payload);
     const std::string job = reader.text();
     const auto rank = reader.get<std::int64_t>(), size = reader.get<std::int64_t>();
-    std::string refusal;
-    if (job != membership_.job) {
-      refusal = "rank 0 belongs to another job";
-    } else if (size != membership_.size) {
-      refusal = fmt::format("rank {} counts {} processes, rank 0 counts {}", rank, size,
-                            membership_.size);
-      if (odd_++ == 0) {
-        torn_by_ = refusal;
-        torn_until_ = Clock::now() + kGreetingTakes;
-      }
-    } else if (rank < 1 || rank >= size) {
-      refusal = fmt::format("there is no rank {} in a job of {} processes", rank, size);
-    } else if (peers_[static_cast<std::size_t>(rank - 1)]) {
-      refusal = fmt::format("rank {} is there already", rank);
-    }
+    std::string refusal = job == membership_.job ? reason_against(rank, size, reader.text())
+                                                 : "rank 0 belongs to another job";
     if (!refusal.empty()) {
       connection.send(type(Greeting::kRefused), refusal);
-      return;
+    } else {
+      peers_[static_cast<std::size_t>(rank - 1)] = std::move(connection);
     }
-    peers_[static_cast<std::size_t>(rank - 1)] = std::move(connection);
+    if (job != membership_.job) return;
+    ++came_;
+    most_ = std::max(most_, size);
+    if (!refusal.empty()) tear(std::move(refusal));
+  }
+
+  /// Empty for a rank of the job.
+  std::string reason_against(std::int64_t rank, std::int64_t size, const std::string& unfit) const {
+    const bool known = rank >= 1 && rank < membership_.size;
+    if (rank == 0 || (known && peers_[static_cast<std::size_t>(rank - 1)])) {
+      return fmt::format("two processes are rank {}", rank);
+    }
+    if (!unfit.empty()) return unfit;
+    if (!membership_.unfit.empty()) return membership_.unfit;
+    if (size != membership_.size) {
+      return fmt::format("rank {} counts {} processes, rank 0 counts {}", rank, size,
+                         membership_.size);
+    }
+    if (known) return "";
+    return fmt::format("there is no rank {} in a job of {} processes", rank, size);
+  }
+
+  /// The first reason is everybody's.
+  void tear(std::string reason) {
+    if (!torn_by_.empty()) return;
+    torn_by_ = std::move(reason);
+    torn_until_ = Clock::now() + kGreetingTakes;
   }
 
   const Membership& membership_;
   std::vector<Connection> peers_;
   std::vector<Guest> guests_;
-  std::size_t odd_ = 0;  ///< ranks that count others
-  std::string torn_by_;  ///< what the first of them counts
+  std::int64_t came_ = 1, most_;  ///< processes of the job, and as many as one of them counts
+  std::string torn_by_;           ///< why the job cannot begin
   Clock::time_point torn_until_;
 };
 
@@ -265,14 +278,44 @@ std::vector<Connection> join(const Membership& membership, Clock::time_point dea
   return result;
 }
 
+// A process may be rank 0 already where this one cannot listen.
+void tell_other_rank_zero(Membership membership, const Error& why) {
+  membership.patience = kGreetingTakes / 2;
+  membership.unfit = why.summary();
+  try {
+    join(membership, Clock::now() + membership.patience);
+  } catch (const Error&) {
+    return;  // the caller's reason is better
+  }
+}
+
 }  // namespace
 
 std::vector<Connection> meet(const Membership& membership, std::optional<Listener> listener) {
   const Clock::time_point deadline = Clock::now() + membership.patience;
   if (membership.size == 1) return {};
   if (membership.rank != 0) return join(membership, deadline);
-  if (!listener) listener.emplace(membership.port, membership.ports);
+  try {
+    if (!listener) listener.emplace(membership.port, membership.ports);
+  } catch (const Error& error) {
+    tell_other_rank_zero(membership, error);
+    throw;
+  }
   return receive_all(membership, *listener, deadline);
+}
+
+void tell_unfit(Membership membership, const std::string& reason) {
+  if (membership.rank == 0 && membership.size == 1) return;
+  membership.patience = kGreetingTakes;
+  membership.size = std::max<std::int64_t>(membership.size, 2);
+  membership.unfit = membership.rank < 0
+                         ? fmt::format("a process cannot take part: {}", reason)
+                         : fmt::format("rank {} cannot take part: {}", membership.rank, reason);
+  try {
+    meet(membership, std::nullopt);
+  } catch (const Error&) {
+    return;  // the caller has the reason
+  }
 }
 
 }  // namespace shardlab::process

@@ -13,4 +13,8 @@ namespace shardlab::process {
 ///   fails  Runtime naming those that did not arrive within the membership's patience
 std::vector<Connection> meet(const Membership& membership, std::optional<Listener> listener);
 
+/// Called by a process that cannot take part, for this reason, as far as it knows its place: all
+/// that join within two seconds hear it.
+void tell_unfit(Membership membership, const std::string& reason);
+
 }  // namespace shardlab::process

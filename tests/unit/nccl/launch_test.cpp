@@ -186,6 +186,21 @@ TEST_CASE("an environment that does not place this process is refused") {
         "RANK is 2 and WORLD_SIZE is 2; the first must be less");
   CHECK(refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) ==
         "MASTER_ADDR is not set: where is rank 0?");
+  // Others hear it where rank 0 is known.
+  const auto place = [](const Variables& variables) {
+    return rank_zero_of([&](const std::string& name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      if (found == variables.end()) return std::nullopt;
+      return found->second;
+    });
+  };
+  CHECK(!place({}));
+  const auto known =
+      place({{"RANK", "x"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "7"}});
+  CHECK((known->rank == -1 && known->size == 2 && known->host == "a" && known->port == 7));
+  CHECK(place({{"RANK", "3"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}})->rank == 3);
+  CHECK(place({{"RANK", "1"}, {"WORLD_SIZE", "2"}})->host == "127.0.0.1");
+  CHECK(!place({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "x"}}));
   // A job of one waits for no other rank.
   CHECK(refusal({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).empty());
 }

@@ -206,6 +206,59 @@ TEST_CASE("B-16 ranks that count other processes are named at once, on all that 
   CHECK(texts == std::vector<std::string>(4, "rank 2 counts 5 processes, rank 0 counts 4"));
 }
 
+TEST_CASE("B-16 a process that cannot take part, or comes twice, is told to all that came") {
+  struct Case {
+    std::vector<Membership> others;  // of rank 0, which counts three
+    std::string told, unfit;         // by rank 0, and why it cannot
+    std::size_t silent;              // of these
+  };
+  Membership beyond = place(5, 3, 0), nameless = place(-1, 3, 0), larger = place(1, 4, 0);
+  const std::vector<Case> cases = {
+      {{place(1, 3, 0), place(1, 3, 0)}, "two processes are rank 1", "", 2},
+      {{place(1, 3, 0), place(0, 3, 0)}, "two processes are rank 0", "", 2},
+      {{place(1, 3, 0), beyond}, "there is no rank 5 in a job of 3 processes", "", 2},
+      {{larger, place(2, 4, 0), place(3, 4, 0)}, "counts 4 processes, rank 0 counts 3", "", 3},
+      {{place(2, 3, 0), beyond}, "rank 5 cannot take part: RANK is 5", "RANK is 5", 1},
+      {{place(2, 3, 0), nameless}, "a process cannot take part: RANK is x", "RANK is x", 1},
+      {{place(1, 3, 0), place(2, 3, 0)}, "rank 0 cannot take part: no NCCL", "no NCCL", 2},
+  };
+  for (const Case& one : cases) {
+    Listener listener(0);
+    const std::uint16_t port = listener.port();
+    const bool zero_is_unfit = !one.unfit.empty() && one.silent == 2;
+    std::vector<std::string> texts(one.others.size());
+    const Clock::time_point began = Clock::now();
+    std::vector<std::thread> others;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      others.emplace_back([&, i] {
+        Membership membership = one.others[i];
+        membership.port = port;
+        membership.patience = std::chrono::seconds(20);
+        if (i >= one.silent) return tell_unfit(membership, one.unfit);
+        try {
+          ControlChannel::open(membership);
+        } catch (const Error& error) {
+          texts[i] = error.summary();
+        }
+      });
+    }
+    Membership zero = place(0, 3, port);
+    zero.patience = std::chrono::seconds(20);
+    if (zero_is_unfit) zero.unfit = one.told;
+    std::string said;
+    try {
+      ControlChannel::open(zero, std::move(listener));
+    } catch (const Error& error) {
+      said = error.summary();
+    }
+    for (std::thread& other : others) other.join();
+    CAPTURE(one.told);
+    CHECK(said.ends_with(one.told));
+    for (std::size_t i = 0; i < one.silent; ++i) CHECK(texts[i].ends_with(one.told));
+    CHECK(Clock::now() - began < std::chrono::seconds(10));
+  }
+}
+
 TEST_CASE("rank 0 is missing where nobody listens") {
   std::uint16_t port = Listener(0).port();
   Membership membership = place(1, 2, port);
