@@ -30,7 +30,7 @@ inline Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
   return shape;
 }
 
-/// Of the first element.
+/// The place of the first element.
 inline std::byte* address(const Tensor& x) {
   return static_cast<std::byte*>(x.storage()->buffer()->data()) +
          x.offset() * item_bytes(x.dtype());
