@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
@@ -87,7 +88,7 @@ constexpr TracedMember kTensor[] = {
 
 // placement
 
-template <const char* kName>
+template <FixedText kName>
 TracedValue placement_field(Tracing& tracing, const TracedValue& self, const Arguments&) {
   const PlacementObject& of = *TracedObject::placement(self);
   const PlacementField& field = *find_placement_field(kName);
@@ -100,34 +101,28 @@ TracedValue placement_field(Tracing& tracing, const TracedValue& self, const Arg
        .hints = {fmt::format("{} have one: ask is_shard() or is_partial() first", field.owners)}});
 }
 
-template <const char* kName>
+template <FixedText kName>
 constexpr TracedMember field_row() {
   return {kName, MemberUse::kAttribute, Answers::kAlike, placement_field<kName>};
 }
 
-constexpr char kDim[] = "dim";
-constexpr char kReduction[] = "reduce_op";
-constexpr char kFactor[] = "split_factor";
 constexpr char kInit[] = "__init__";
 constexpr char kSet[] = "__setattr__";
-constexpr char kIsPartial[] = "is_partial";
-constexpr char kIsReplicate[] = "is_replicate";
-constexpr char kIsShard[] = "is_shard";
 
-template <const char* kName>
+template <FixedText kName>
 TracedValue folded(Tracing& tracing, const TracedValue& self, const TracedCall& call) {
   return call_placement_method(tracing, self, kName, call);
 }
 
-template <const char* kName>
+template <FixedText kName>
 constexpr TracedMember folded_row() {
   return {kName, MemberUse::kMethod, Answers::kAlike, nullptr, {}, folded<kName>};
 }
 
-constexpr TracedMember kPlacement[] = {folded_row<kInit>(),        folded_row<kSet>(),
-                                       field_row<kDim>(),          folded_row<kIsPartial>(),
-                                       folded_row<kIsReplicate>(), folded_row<kIsShard>(),
-                                       field_row<kReduction>(),    field_row<kFactor>()};
+constexpr TracedMember kPlacement[] = {folded_row<"__init__">(),     folded_row<"__setattr__">(),
+                                       field_row<"dim">(),           folded_row<"is_partial">(),
+                                       folded_row<"is_replicate">(), folded_row<"is_shard">(),
+                                       field_row<"reduce_op">(),     field_row<"split_factor">()};
 
 // process group
 

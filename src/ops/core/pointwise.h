@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "ops/core/meta.h"
 #include "ops/core/rows.h"
 
 namespace shardlab {
@@ -25,6 +26,17 @@ inline constexpr PointwiseRule kMinLike{"xxr xrx nnr nrn nnn"};
 
 /// The slope of hardsigmoid: a sixth in single precision, also of doubles, as in the reference.
 inline constexpr double kOneSixth = 1.0F / 6.0F;
+
+/// The rows of two kinds of ops that let no pending reduction pass: of a function of floats, to
+/// which integers are converted, and of a question whose answer is true or false.
+constexpr Row on_floats(RowText name, Compute compute, Gradient gradient, const char* why,
+                        std::uint32_t flags = 0) {
+  return {name, meta_promoted_float, kNone, compute, gradient, why, flags};
+}
+constexpr Row on_truths(RowText name, Compute compute, Gradient gradient, const char* why,
+                        std::uint32_t flags = 0) {
+  return {name, meta_bool, kNone, compute, gradient, why, flags};
+}
 
 /// Adds rows of pointwise ops: their inputs may be uneven, their bits do not depend on the cut, and
 /// rules that pass terms refuse a number that makes NaN of a term that is 0.

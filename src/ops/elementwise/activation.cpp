@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "kernels/promotion.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/holomorphic.h"
@@ -390,12 +391,10 @@ Gradients grad_nan_to_num(const GradContext& c) {
 }
 
 /// The part of the first power in a sum of powers.
-template <const char* const& power, std::size_t mine>
+template <FixedText power, std::size_t mine>
 Expression share(const GradContext& c) {
   return flowing(c) / ((in(c, 1 - mine) - in(c, mine)).of(power) + 1);
 }
-constexpr const char* kExp = "aten::exp";
-constexpr const char* kExp2 = "aten::exp2";
 
 template <std::size_t mine>
 Expression leg(const GradContext& c) {
@@ -403,22 +402,20 @@ Expression leg(const GradContext& c) {
 }
 
 // The first operand is taken where `wins` holds, or the other is not a number; equal ones share.
-template <const char* const& wins>
+template <FixedText wins>
 Expression first_taken(const GradContext& c) {
   return in(c, 0).with(wins, input(c, 1)) || nan_in(in(c, 1));
 }
 Expression shared(const GradContext& c) { return factor(in(c, 0).eq(input(c, 1)), c) * 0.5; }
-template <const char* const& wins>
+template <FixedText wins>
 Expression to_first(const GradContext& c) {
   return flowing(c) * factor(first_taken<wins>(c), c).plus(shared(c));
 }
-template <const char* const& wins>
+template <FixedText wins>
 Expression to_second(const GradContext& c) {
   const Expression taken = !(first_taken<wins>(c) || in(c, 0).eq(input(c, 1)));
   return flowing(c) * factor(taken, c).plus(shared(c));
 }
-constexpr const char* kWinsMost = "aten::gt.Tensor";
-constexpr const char* kWinsLeast = "aten::lt.Tensor";
 
 Expression sign_kept(const GradContext& c) {
   return flowing(c) * (out(c) / in(c, 0)).filled(in(c, 0).eq(0), 0);
@@ -469,14 +466,13 @@ constexpr const char* kProduct2 = "a product of two sums is not a sum of product
 // clang-format off
 constexpr Row kActivationRows[] = {
     {"angle"_op, meta_angle, kNone, per_element<angle>, {grad_angle, "self"}, kShape},
-    {"atanh"_op, meta_promoted_float, kNone, per_element<atanh>,
-     {holomorphic<grad_of<slope_atanh>>, "self"}, kDomain},
+    on_floats("atanh"_op, per_element<atanh>, {holomorphic<grad_of<slope_atanh>>, "self"}, kDomain),
     {"celu"_op, meta_floats, kNone, per_element<celu>, {grad_of<slope_celu>, "self"}, kShape},
     {"conj_physical"_op, meta_tensors, kNone, per_element<conj_physical>, {grad_conj, ""}, kShape},
-    {"copysign.Scalar"_op, meta_promoted_float, kNone, per_element<copysign>,
-     {grad_of_both<sign_kept, nothing>, "self result"}, kShape},
-    {"copysign.Tensor"_op, meta_promoted_float, kNone, per_element<copysign>,
-     {grad_of_both<sign_kept, nothing>, "self:self result:self"}, "depends on both signs"},
+    on_floats("copysign.Scalar"_op, per_element<copysign>,
+              {grad_of_both<sign_kept, nothing>, "self result"}, kShape),
+    on_floats("copysign.Tensor"_op, per_element<copysign>,
+              {grad_of_both<sign_kept, nothing>, "self:self result:self"}, "depends on both signs"),
     {"deg2rad"_op, meta_promoted_float, kNonDecreasing, per_element<deg2rad>, {grad_deg2rad, ""},
      kRises},
     {"elu"_op, meta_floats, kNone, per_element<elu>, {grad_of<slope_elu>, "self"}, kShape},
@@ -487,9 +483,11 @@ constexpr Row kActivationRows[] = {
     {"float_power.Tensor_Tensor"_op, meta_float_power, kNone, per_element<float_power>,
      {grad_of_both<by_base, by_exponent>, "self exponent"}, "a power of a sum"},
     {"fmax"_op, meta_promoted, kLargestNumber, per_element<fmax>,
-     {grad_of_both<to_first<kWinsMost>, to_second<kWinsMost>>, "self other"}, kNumbers},
+     {grad_of_both<to_first<"aten::gt.Tensor">, to_second<"aten::gt.Tensor">>, "self other"},
+     kNumbers},
     {"fmin"_op, meta_promoted, kSmallestNumber, per_element<fmin>,
-     {grad_of_both<to_first<kWinsLeast>, to_second<kWinsLeast>>, "self other"}, kNumbers},
+     {grad_of_both<to_first<"aten::lt.Tensor">, to_second<"aten::lt.Tensor">>, "self other"},
+     kNumbers},
     {"hardshrink"_op, meta_floats, kNonDecreasing, per_element<hardshrink>,
      {grad_of<slope_shrink>, "self"}, kRises},
     {"hardsigmoid"_op, meta_floats, kNone, per_element<hardsigmoid>,
@@ -501,17 +499,18 @@ constexpr Row kActivationRows[] = {
     {"heaviside"_op, meta_heaviside, kNone, per_element<heaviside>, {}, kShape, kNotDifferentiable},
     {"hypot"_op, meta_floats, kNone, per_element<hypot>,
      {grad_of_both<leg<0>, leg<1>>, "self:self other:other result"}, kShape},
-    {"isneginf"_op, meta_bool, kNone, per_element<isneginf>, {}, kShape, kNotDifferentiable},
-    {"isposinf"_op, meta_bool, kNone, per_element<isposinf>, {}, kShape, kNotDifferentiable},
-    {"ldexp.Tensor"_op, meta_promoted_float, kNone, per_element<ldexp>,
-     {holomorphic<grad_of_both<by_mantissa, by_twos>>, "other:self result:other"}, kProduct2},
+    on_truths("isneginf"_op, per_element<isneginf>, {}, kShape, kNotDifferentiable),
+    on_truths("isposinf"_op, per_element<isposinf>, {}, kShape, kNotDifferentiable),
+    on_floats("ldexp.Tensor"_op, per_element<ldexp>,
+              {holomorphic<grad_of_both<by_mantissa, by_twos>>, "other:self result:other"},
+              kProduct2),
     {"logaddexp"_op, meta_floats, kMonotone, per_element<logaddexp>,
-     {holomorphic<grad_of_both<share<kExp, 0>, share<kExp, 1>>>, "self other"},
+     {holomorphic<grad_of_both<share<"aten::exp", 0>, share<"aten::exp", 1>>>, "self other"},
      "monotone in each operand"},
     {"logaddexp2"_op, meta_floats, kMonotone, per_element<logaddexp2>,
-     {grad_of_both<share<kExp2, 0>, share<kExp2, 1>>, "self other"}, "monotone in each operand"},
-    {"logit"_op, meta_promoted_float, kNone, per_element<logit>, {grad_of<slope_logit>, "self"},
-     kDomain},
+     {grad_of_both<share<"aten::exp2", 0>, share<"aten::exp2", 1>>, "self other"},
+     "monotone in each operand"},
+    on_floats("logit"_op, per_element<logit>, {grad_of<slope_logit>, "self"}, kDomain),
     {"mish"_op, meta_floats, kNone, per_element<mish>, {grad_of<slope_mish>, "self"}, kShape},
     {"nan_to_num"_op, meta_tensors, kNonDecreasingNumbers, per_element<nan_to_num>,
      {grad_nan_to_num, "self"}, kNumbers},
@@ -520,18 +519,16 @@ constexpr Row kActivationRows[] = {
     {"relu6"_op, meta_tensors, kNone, per_element<relu6>, {grad_of<slope_relu6>, "self"},
      "bounds hold for the whole, not for terms"},
     {"selu"_op, meta_floats, kNone, per_element<selu>, {grad_of<slope_selu>, "self"}, kShape},
-    {"sinc"_op, meta_promoted_float, kNone, per_element<sinc>,
-     {holomorphic<grad_of<slope_sinc>>, "self"}, kShape},
+    on_floats("sinc"_op, per_element<sinc>, {holomorphic<grad_of<slope_sinc>>, "self"}, kShape),
     {"softshrink"_op, meta_floats, kNone, per_element<softshrink>, {grad_of<slope_shrink>, "self"},
      kShape},
-    {"special_entr"_op, meta_promoted_float, kNone, per_element<entr>,
-     {grad_of<slope_entr>, "self"}, kDomain},
-    {"xlogy.Scalar_Other"_op, meta_promoted_float, kNone, per_element<xlogy>,
-     {grad_of_both<xlogy_first, xlogy_second>, "self other"}, kDomain},
-    {"xlogy.Scalar_Self"_op, meta_promoted_float, kNone, per_element<xlogy>,
-     {grad_of_both<xlogy_first, xlogy_second>, "other"}, kDomain},
-    {"xlogy.Tensor"_op, meta_promoted_float, kNone, per_element<xlogy>,
-     {grad_of_both<xlogy_first, xlogy_second>, "self other"}, kProduct2},
+    on_floats("special_entr"_op, per_element<entr>, {grad_of<slope_entr>, "self"}, kDomain),
+    on_floats("xlogy.Scalar_Other"_op, per_element<xlogy>,
+              {grad_of_both<xlogy_first, xlogy_second>, "self other"}, kDomain),
+    on_floats("xlogy.Scalar_Self"_op, per_element<xlogy>,
+              {grad_of_both<xlogy_first, xlogy_second>, "other"}, kDomain),
+    on_floats("xlogy.Tensor"_op, per_element<xlogy>,
+              {grad_of_both<xlogy_first, xlogy_second>, "self other"}, kProduct2),
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
 #include <complex>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
 #include "ops/core/gradient_math.h"
@@ -144,12 +145,10 @@ OutputMetas meta_where(const MetaArgs& args) {
 }
 
 // ATen's op of a rounding mode, but with a gradient.
-template <const char* const& div>
+template <FixedText div>
 Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
   return calls(div, {args[0], args[1], "floor"});
 }
-constexpr const char* kDivTensorMode = "aten::div.Tensor_mode";
-constexpr const char* kDivScalarMode = "aten::div.Scalar_mode";
 
 /// The gradient of the angle of the point (other, self); at the origin there is none.
 Gradients grad_atan2(const GradContext& context) {
@@ -365,8 +364,7 @@ constexpr Row kArithmeticRows[] = {
      {holomorphic<grad_addcdiv>, "tensor1:tensor2 tensor2"}, "a quotient inside of a sum"},
     {"addcmul"_op, meta_tensors, kNone, KernelId::kAddcmul,
      {holomorphic<grad_addcmul>, "tensor1:tensor2 tensor2:tensor1"}, "a product inside of a sum"},
-    {"atan2"_op, meta_promoted_float, kNone, KernelId::kAtan2, {grad_atan2, "self other"},
-     "depends on both signs"},
+    on_floats("atan2"_op, KernelId::kAtan2, {grad_atan2, "self other"}, "depends on both signs"),
     {"clamp"_op, meta_clamp, kNone, KernelId::kClamp, {grad_clamp, "self"},
      "bounds hold for the whole, not for terms"},
     {"clamp.Tensor"_op, meta_clamp, kNone, KernelId::kClamp, {grad_clamp_tensors, "self min max"},
@@ -387,9 +385,9 @@ constexpr Row kArithmeticRows[] = {
      {holomorphic<grad_div>, "self:other other"}, "linear in the numerator"},
     {"div.Tensor_mode"_op, meta_div_mode, kNone, KernelId::kDiv,
      {grad_div_mode, "self:other other"}, "rounds: not linear"},
-    {"floor_divide"_op, meta_promoted, kNone, floor_divide<kDivTensorMode>, {},
+    {"floor_divide"_op, meta_promoted, kNone, floor_divide<"aten::div.Tensor_mode">, {},
      "rounds: not linear"},
-    {"floor_divide.Scalar"_op, meta_promoted, kNone, floor_divide<kDivScalarMode>, {},
+    {"floor_divide.Scalar"_op, meta_promoted, kNone, floor_divide<"aten::div.Scalar_mode">, {},
      "rounds: not linear"},
     {"fmod.Scalar"_op, meta_promoted, kNone, KernelId::kFmod, {grad_pass, ""}, "periodic"},
     {"fmod.Tensor"_op, meta_promoted, kNone, KernelId::kFmod, {grad_fmod, "self:other other:other"},

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/holomorphic.h"
@@ -219,7 +220,7 @@ Gradients grad_tanh(const GradContext& context) {
 // therefore the same op, and bent in the second.
 
 /// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
-template <const char* const& op, Expression (*bend)(const GradContext&) = nullptr>
+template <FixedText op, Expression (*bend)(const GradContext&) = nullptr>
 Gradients grad_of_slope(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
@@ -236,11 +237,6 @@ Gradients grad_of_slope(const GradContext& context) {
   }
   return gradients;
 }
-constexpr const char* kGeluBack = "aten::gelu_backward";
-constexpr const char* kLeakyBack = "aten::leaky_relu_backward";
-constexpr const char* kSigmoidBack = "aten::sigmoid_backward";
-constexpr const char* kTanhBack = "aten::tanh_backward";
-constexpr const char* kThresholdBack = "aten::threshold_backward";
 
 Expression bend_of_sigmoid(const GradContext& context) { return in(context, 1) * -2.0 + 1.0; }
 Expression bend_of_tanh(const GradContext& context) { return in(context, 1) * -2.0; }
@@ -304,20 +300,20 @@ const char* threshold_filter(const RuleContext& context, std::span<const Placeme
 // clang-format off
 constexpr Row kElementaryRows[] = {
     {"abs"_op, meta_real, kNone, KernelId::kAbs, {grad_abs, "self"}, "|a + b| is not |a| + |b|"},
-    {"acos"_op, meta_promoted_float, kNone, KernelId::kAcos, {holomorphic<grad_acos>, "self"},
-     "defined on [-1, 1] only"},
-    {"asin"_op, meta_promoted_float, kNone, KernelId::kAsin, {holomorphic<grad_asin>, "self"},
-     "defined on [-1, 1] only"},
+    on_floats("acos"_op, KernelId::kAcos, {holomorphic<grad_acos>, "self"},
+              "defined on [-1, 1] only"),
+    on_floats("asin"_op, KernelId::kAsin, {holomorphic<grad_asin>, "self"},
+              "defined on [-1, 1] only"),
     {"asinh"_op, meta_promoted_float, kNonDecreasing, KernelId::kAsinh,
      {holomorphic<grad_asinh>, "self"}, "non-decreasing: it commutes with max and min"},
     {"atan"_op, meta_promoted_float, kNonDecreasing, KernelId::kAtan,
      {holomorphic<grad_atan>, "self"}, "non-decreasing: it commutes with max and min"},
     {"ceil"_op, meta_tensors, kNonDecreasing, KernelId::kCeil, {grad_zeros, ""},
      "non-decreasing: it commutes with max and min"},
-    {"cos"_op, meta_promoted_float, kNone, KernelId::kCos, {holomorphic<grad_cos>, "self"},
-     "neither linear nor monotone"},
-    {"cosh"_op, meta_promoted_float, kNone, KernelId::kCosh, {holomorphic<grad_cosh>, "self"},
-     "neither linear nor monotone"},
+    on_floats("cos"_op, KernelId::kCos, {holomorphic<grad_cos>, "self"},
+              "neither linear nor monotone"),
+    on_floats("cosh"_op, KernelId::kCosh, {holomorphic<grad_cosh>, "self"},
+              "neither linear nor monotone"),
     {"erf"_op, meta_promoted_float, kNonDecreasing, KernelId::kErf, {grad_erf, "self"},
      "non-decreasing: it commutes with max and min"},
     {"erfc"_op, meta_promoted_float, kNonIncreasing, KernelId::kErfc, {grad_erfc, "self"},
@@ -334,66 +330,64 @@ constexpr Row kElementaryRows[] = {
     {"gelu"_op, meta_tensors, kNone, KernelId::kGelu, {grad_gelu, "self"},
      "neither linear nor known to be monotone"},
     {"gelu_backward"_op, meta_tensors, kNone, KernelId::kGeluBackward,
-     {grad_of_slope<kGeluBack, bend_of_gelu>, "grad_output self"}, kWholeDecides},
+     {grad_of_slope<"aten::gelu_backward", bend_of_gelu>, "grad_output self"}, kWholeDecides},
     {"leaky_relu"_op, meta_tensors, kNone, KernelId::kLeakyRelu, {grad_leaky_relu, "self"},
      "neither linear nor known to be monotone"},
     {"leaky_relu_backward"_op, meta_floats, kNone, KernelId::kLeakyReluBackward,
-     {grad_of_slope<kLeakyBack>, "self"}, kWholeDecides},
-    {"log"_op, meta_promoted_float, kNone, KernelId::kLog, {holomorphic<grad_log>, "self"},
-     "undefined at x <= 0"},
-    {"log10"_op, meta_promoted_float, kNone, KernelId::kLog10, {holomorphic<grad_log10>, "self"},
-     "undefined at x <= 0"},
-    {"log1p"_op, meta_promoted_float, kNone, KernelId::kLog1p, {holomorphic<grad_log1p>, "self"},
-     "undefined at x <= -1"},
-    {"log2"_op, meta_promoted_float, kNone, KernelId::kLog2, {holomorphic<grad_log2>, "self"},
-     "undefined at x <= 0"},
+     {grad_of_slope<"aten::leaky_relu_backward">, "self"}, kWholeDecides},
+    on_floats("log"_op, KernelId::kLog, {holomorphic<grad_log>, "self"}, "undefined at x <= 0"),
+    on_floats("log10"_op, KernelId::kLog10, {holomorphic<grad_log10>, "self"},
+              "undefined at x <= 0"),
+    on_floats("log1p"_op, KernelId::kLog1p, {holomorphic<grad_log1p>, "self"},
+              "undefined at x <= -1"),
+    on_floats("log2"_op, KernelId::kLog2, {holomorphic<grad_log2>, "self"}, "undefined at x <= 0"),
     {"neg"_op, meta_negated, kNegation, KernelId::kNeg, {grad_neg, ""}, "linear; max and min swap"},
     {"positive"_op, meta_tensors, kEveryPartial, KernelId::kPositive, {grad_pass, ""},
      "changes no value"},
-    {"reciprocal"_op, meta_promoted_float, kNone, KernelId::kReciprocal,
-     {holomorphic<grad_reciprocal>, "result"}, "neither linear nor monotone across 0"},
+    on_floats("reciprocal"_op, KernelId::kReciprocal, {holomorphic<grad_reciprocal>, "result"},
+              "neither linear nor monotone across 0"),
     {"relu"_op, meta_tensors, kNonDecreasing, KernelId::kRelu, {grad_relu, "result"},
      "non-decreasing: it commutes with max and min"},
     {"round"_op, meta_tensors, kNonDecreasing, KernelId::kRound, {grad_zeros, ""},
      "non-decreasing: it commutes with max and min"},
     {"round.decimals"_op, meta_tensors, kNonDecreasing, round_decimals, {grad_zeros, ""},
      "non-decreasing: it commutes with max and min"},
-    {"rsqrt"_op, meta_promoted_float, kNone, KernelId::kRsqrt, {holomorphic<grad_rsqrt>, "result"},
-     "undefined at x <= 0"},
+    on_floats("rsqrt"_op, KernelId::kRsqrt, {holomorphic<grad_rsqrt>, "result"},
+              "undefined at x <= 0"),
     {"sgn"_op, meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {grad_sgn, "self"},
      "the sign of NaN is 0, which the largest of some signs need not be"},
     {"sigmoid"_op, meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
      {grad_sigmoid, "result"}, "non-decreasing: it commutes with max and min"},
     {"sigmoid_backward"_op, meta_tensors, kNone, KernelId::kSigmoidBackward,
-     {grad_of_slope<kSigmoidBack, bend_of_sigmoid>, "grad_output output"}, kWholeDecides},
+     {grad_of_slope<"aten::sigmoid_backward", bend_of_sigmoid>, "grad_output output"},
+     kWholeDecides},
     {"sign"_op, meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {grad_zeros, ""},
      "the sign of NaN is 0, which the largest of some signs need not be"},
     {"silu"_op, meta_tensors, kNone, KernelId::kSilu, {grad_silu, "self"},
      "neither linear nor known to be monotone"},
     {"silu_backward"_op, meta_tensors, kNone, KernelId::kSiluBackward,
      {grad_silu_backward, "grad_output self"}, kWholeDecides},
-    {"sin"_op, meta_promoted_float, kNone, KernelId::kSin, {holomorphic<grad_sin>, "self"},
-     "neither linear nor monotone"},
+    on_floats("sin"_op, KernelId::kSin, {holomorphic<grad_sin>, "self"},
+              "neither linear nor monotone"),
     {"sinh"_op, meta_promoted_float, kNonDecreasing, KernelId::kSinh,
      {holomorphic<grad_sinh>, "self"}, "non-decreasing: it commutes with max and min"},
     {"softplus"_op, meta_tensors, kNone, KernelId::kSoftplus, {grad_softplus, "self"},
      "neither linear nor known to be monotone"},
     {"softplus_backward"_op, meta_tensors, kNone, KernelId::kSoftplusBackward,
      {grad_softplus_backward, "grad_output self"}, kWholeDecides},
-    {"sqrt"_op, meta_promoted_float, kNone, KernelId::kSqrt, {holomorphic<grad_sqrt>, "result"},
-     "undefined at x < 0"},
+    on_floats("sqrt"_op, KernelId::kSqrt, {holomorphic<grad_sqrt>, "result"}, "undefined at x < 0"),
     {"square"_op, meta_square, kNone, KernelId::kSquare, {holomorphic<grad_square>, "self"},
      "the square of a sum"},
-    {"tan"_op, meta_promoted_float, kNone, KernelId::kTan, {holomorphic<grad_tan>, "result"},
-     "neither linear nor monotone"},
+    on_floats("tan"_op, KernelId::kTan, {holomorphic<grad_tan>, "result"},
+              "neither linear nor monotone"),
     {"tanh"_op, meta_promoted_float, kNonDecreasing, KernelId::kTanh, {grad_tanh, "result"},
      "non-decreasing: it commutes with max and min"},
     {"tanh_backward"_op, meta_tensors, kNone, KernelId::kTanhBackward,
-     {grad_of_slope<kTanhBack, bend_of_tanh>, "grad_output output"}, kWholeDecides},
+     {grad_of_slope<"aten::tanh_backward", bend_of_tanh>, "grad_output output"}, kWholeDecides},
     {"threshold"_op, meta_tensors, kNonDecreasing, threshold, {grad_threshold, "self"},
      "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
     {"threshold_backward"_op, meta_tensors, kNone, KernelId::kThresholdBackward,
-     {grad_of_slope<kThresholdBack>, "self"}, kWholeDecides},
+     {grad_of_slope<"aten::threshold_backward">, "self"}, kWholeDecides},
     {"trunc"_op, meta_tensors, kNonDecreasing, KernelId::kTrunc, {grad_zeros, ""},
      "non-decreasing: it commutes with max and min"},
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "ops/core/expression.h"
 #include "ops/core/meta.h"
@@ -132,7 +133,7 @@ void add_derived(OpRegistry& registry) {
 
 /// _foreach_addcdiv_.Tensor, _foreach_addcmul_.Tensor(self, tensor1, tensor2, scalars): each
 /// element takes its number from a tensor.
-template <const char* const& op>
+template <FixedText op>
 Results numbers_from_tensor(Calls& calls, const Arguments& args) {
   const ArgumentList &self = args[0].list(), &first = args[1].list(), &second = args[2].list();
   const DTensor& numbers = args[3].tensor();
@@ -151,8 +152,6 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
   }
   return {};
 }
-constexpr const char* kAddcdiv = "addcdiv_";
-constexpr const char* kAddcmul = "addcmul_";
 
 /// _foreach_zero(self)
 Results zeros_of_list(Calls& calls, const Arguments& args) {
@@ -168,9 +167,9 @@ constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_"_op, meta_nothing, kNone, {}, {},
      "the handler shares the note of what is not finite (D-62)",
      kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
-    {"_foreach_addcdiv_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcdiv>, {},
+    {"_foreach_addcdiv_.Tensor"_op, nullptr, {}, numbers_from_tensor<"addcdiv_">, {},
      "each element by itself", kDataDependent},
-    {"_foreach_addcmul_.Tensor"_op, nullptr, {}, numbers_from_tensor<kAddcmul>, {},
+    {"_foreach_addcmul_.Tensor"_op, nullptr, {}, numbers_from_tensor<"addcmul_">, {},
      "each element by itself", kDataDependent},
     {"_foreach_zero"_op, nullptr, {}, zeros_of_list, {}, "each element by itself",
      kNotDifferentiable},

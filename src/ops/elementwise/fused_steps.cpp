@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "ops/core/expression.h"
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
@@ -181,7 +182,7 @@ Results run_fused_adagrad(Calls& calls, const OpRow& row, const Arguments& args)
 
 /// The step on copies of the tensors that it would write, which are its results; gradients as it
 /// took them.
-template <const char* const& in_place>
+template <FixedText in_place>
 Results fused_copies(Calls& calls, const Arguments& args) {
   constexpr std::size_t kGradients = 1;
   const std::size_t scale = args.size() - 2, found = args.size() - 1;
@@ -205,14 +206,6 @@ Results fused_copies(Calls& calls, const Arguments& args) {
   }
   return Results(copies.begin(), copies.begin() + written);
 }
-constexpr const char* kAdam = "_fused_adam_";
-constexpr const char* kAdamOfTensor = "_fused_adam_.tensor_lr";
-constexpr const char* kAdamW = "_fused_adamw_";
-constexpr const char* kAdamWOfTensor = "_fused_adamw_.tensor_lr";
-constexpr const char* kAdagrad = "_fused_adagrad_";
-constexpr const char* kAdagradOfTensor = "_fused_adagrad_.tensor_lr";
-constexpr const char* kSgd = "_fused_sgd_";
-constexpr const char* kSgdOfTensor = "_fused_sgd_.tensor_lr";
 
 constexpr std::uint32_t kSteps =
     kAllowUneven | kIndependentLists | kNotDifferentiable | kReadsGradients;
@@ -223,27 +216,29 @@ constexpr const char* kStepwise = "each step is pointwise; the step count is a r
 // Sorted by name.
 // clang-format off
 constexpr Row kFusedRows[] = {
-    {"_fused_adagrad"_op, nullptr, {}, fused_copies<kAdagrad>, {}, kCopies, kNotDifferentiable},
-    {"_fused_adagrad.tensor_lr"_op, nullptr, {}, fused_copies<kAdagradOfTensor>, {}, kCopies,
+    {"_fused_adagrad"_op, nullptr, {}, fused_copies<"_fused_adagrad_">, {}, kCopies,
      kNotDifferentiable},
+    {"_fused_adagrad.tensor_lr"_op, nullptr, {}, fused_copies<"_fused_adagrad_.tensor_lr">, {},
+     kCopies, kNotDifferentiable},
     {"_fused_adagrad_"_op, meta_nothing, kNone, run_fused_adagrad, {}, kStepwise, kSteps},
     {"_fused_adagrad_.tensor_lr"_op, meta_nothing, kNone, run_fused_adagrad, {}, kStepwise, kSteps},
-    {"_fused_adam"_op, nullptr, {}, fused_copies<kAdam>, {}, kCopies, kNotDifferentiable},
-    {"_fused_adam.tensor_lr"_op, nullptr, {}, fused_copies<kAdamOfTensor>, {}, kCopies,
+    {"_fused_adam"_op, nullptr, {}, fused_copies<"_fused_adam_">, {}, kCopies, kNotDifferentiable},
+    {"_fused_adam.tensor_lr"_op, nullptr, {}, fused_copies<"_fused_adam_.tensor_lr">, {}, kCopies,
      kNotDifferentiable},
     {"_fused_adam_"_op, meta_nothing, kNone, run_fused_adam<Decay::kOfGradient>, {}, kStepwise,
      kSteps},
     {"_fused_adam_.tensor_lr"_op, meta_nothing, kNone, run_fused_adam<Decay::kOfGradient>, {},
      kStepwise, kSteps},
-    {"_fused_adamw"_op, nullptr, {}, fused_copies<kAdamW>, {}, kCopies, kNotDifferentiable},
-    {"_fused_adamw.tensor_lr"_op, nullptr, {}, fused_copies<kAdamWOfTensor>, {}, kCopies,
+    {"_fused_adamw"_op, nullptr, {}, fused_copies<"_fused_adamw_">, {}, kCopies,
+     kNotDifferentiable},
+    {"_fused_adamw.tensor_lr"_op, nullptr, {}, fused_copies<"_fused_adamw_.tensor_lr">, {}, kCopies,
      kNotDifferentiable},
     {"_fused_adamw_"_op, meta_nothing, kNone, run_fused_adam<Decay::kOfWeights>, {}, kStepwise,
      kSteps},
     {"_fused_adamw_.tensor_lr"_op, meta_nothing, kNone, run_fused_adam<Decay::kOfWeights>, {},
      kStepwise, kSteps},
-    {"_fused_sgd"_op, nullptr, {}, fused_copies<kSgd>, {}, kCopies, kNotDifferentiable},
-    {"_fused_sgd.tensor_lr"_op, nullptr, {}, fused_copies<kSgdOfTensor>, {}, kCopies,
+    {"_fused_sgd"_op, nullptr, {}, fused_copies<"_fused_sgd_">, {}, kCopies, kNotDifferentiable},
+    {"_fused_sgd.tensor_lr"_op, nullptr, {}, fused_copies<"_fused_sgd_.tensor_lr">, {}, kCopies,
      kNotDifferentiable},
     {"_fused_sgd_"_op, meta_nothing, kNone, run_fused_sgd, {}, kStepwise, kSteps},
     {"_fused_sgd_.tensor_lr"_op, meta_nothing, kNone, run_fused_sgd, {}, kStepwise, kSteps},

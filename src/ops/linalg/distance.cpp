@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "ops/core/arguments.h"
 #include "ops/core/expression.h"
 #include "ops/core/gradient_math.h"
@@ -357,7 +358,7 @@ Results addbmm(Calls& calls, const Arguments& args) {
 }
 
 /// addmm.dtype, baddbmm.dtype(self, a, b, out_dtype, *, beta, alpha): in another dtype
-template <const char* const& op>
+template <FixedText op>
 Results added_in_dtype(Calls& calls, const Arguments& args) {
   Arguments given{args[0], args[1], args[2], args[4], args[5]};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -365,11 +366,9 @@ Results added_in_dtype(Calls& calls, const Arguments& args) {
   }
   return calls(op, given);
 }
-constexpr const char* kAddmm = "addmm";
-constexpr const char* kBaddbmm = "baddbmm";
 
 /// mm.dtype, bmm.dtype(self, mat2, out_dtype): halves may be added up in f32
-template <const char* const& op>
+template <FixedText op>
 Results product_in_dtype(Calls& calls, const Arguments& args) {
   const DType given = args[0].tensor().dtype(), wanted = args[2].dtype();
   if (args[1].tensor().dtype() != given) {
@@ -385,8 +384,6 @@ Results product_in_dtype(Calls& calls, const Arguments& args) {
   for (const std::size_t i : {0, 1}) wide[i] = cast_to(calls, args[i].tensor(), wanted);
   return calls(op, {wide[0], wide[1]});
 }
-constexpr const char* kMm = "mm";
-constexpr const char* kBmm = "bmm";
 
 /// _int_mm(self, mat2): bytes, summed in i32
 Results int_mm(Calls& calls, const Arguments& args) {
@@ -476,18 +473,18 @@ constexpr Row kDistanceRows[] = {
     {"_weight_norm_interface_backward"_op, nullptr, {}, weight_norm_backward, {}, "a sum"},
     {"addbmm"_op, nullptr, {}, rounded_once<addbmm>,
      {grad::holomorphic<grad_addbmm>, "batch1:batch2 batch2:batch1"}, kAdded},
-    {"addmm.dtype"_op, nullptr, {}, added_in_dtype<kAddmm>, {}, "addmm"},
+    {"addmm.dtype"_op, nullptr, {}, added_in_dtype<"addmm">, {}, "addmm"},
     {"addmv"_op, nullptr, {}, rounded_once<addmv>,
      {grad::holomorphic<grad_addmv>, "mat:vec vec:mat"}, kAdded},
     {"addr"_op, nullptr, {}, rounded_once<addr>,
      {grad::holomorphic<grad_addr>, "vec1:vec2 vec2:vec1"}, kAdded},
-    {"baddbmm.dtype"_op, nullptr, {}, added_in_dtype<kBaddbmm>, {}, "baddbmm"},
-    {"bmm.dtype"_op, nullptr, {}, product_in_dtype<kBmm>, {}, "bmm"},
+    {"baddbmm.dtype"_op, nullptr, {}, added_in_dtype<"baddbmm">, {}, "baddbmm"},
+    {"bmm.dtype"_op, nullptr, {}, product_in_dtype<"bmm">, {}, "bmm"},
     {"cdist"_op, nullptr, {}, cdist, {nullptr, "x1 x2 result"},
      "linalg_vector_norm of differences"},
     {"dist"_op, nullptr, {}, dist, {}, "linalg_vector_norm"},
     {"ger"_op, nullptr, {}, outer, {}, "a product of a column and a row"},
-    {"mm.dtype"_op, nullptr, {}, product_in_dtype<kMm>, {}, "mm"},
+    {"mm.dtype"_op, nullptr, {}, product_in_dtype<"mm">, {}, "mm"},
     {"outer"_op, nullptr, {}, outer, {}, "a product of a column and a row"},
     {"pairwise_distance"_op, nullptr, {}, pairwise_distance, {}, "linalg_vector_norm"},
     {"pdist"_op, nullptr, {}, pdist, {}, "linalg_vector_norm of differences"},

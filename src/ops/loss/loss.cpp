@@ -2,6 +2,7 @@
 // over the ranks. A mean of unequal shares does not, so it gathers.
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
@@ -193,7 +194,7 @@ Rows rule_nll_loss_backward(const RuleContext& context) {
   return rows;
 }
 
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_nll_loss(const GradContext& context) {
   Gradients gradients(3);
   if (!context.needs(0) || !context.grads[0].defined()) return gradients;
@@ -205,7 +206,7 @@ Gradients grad_nll_loss(const GradContext& context) {
 
 /// (grad_output, self, target, weight, reduction, ignore_index, total_weight): backward is linear,
 /// its gradient is the forward op.
-template <const char* const& forward>
+template <FixedText forward>
 Gradients grad_nll_loss_backward(const GradContext& context) {
   Gradients gradients(5);
   if (!context.needs(0)) return gradients;
@@ -216,25 +217,22 @@ Gradients grad_nll_loss_backward(const GradContext& context) {
   return gradients;
 }
 
-constexpr const char* kSampleForward = "aten::nll_loss_forward";
-constexpr const char* kPlaceForward = "aten::nll_loss2d_forward";
-constexpr const char* kSampleBackward = "aten::nll_loss_backward";
-constexpr const char* kPlaceBackward = "aten::nll_loss2d_backward";
-
 // Sorted by name.
 // clang-format off
 constexpr Row kLossRows[] = {
     {"nll_loss2d_backward"_op, meta_nll_loss_of_places_backward, rule_nll_loss_backward,
-     nll_loss_of_places_backward, {grad_nll_loss_backward<kPlaceForward>, "target weight"},
+     nll_loss_of_places_backward,
+     {grad_nll_loss_backward<"aten::nll_loss2d_forward">, "target weight"},
      "samples are independent", 0, {4}},
     {"nll_loss2d_forward"_op, meta_nll_loss_of_places, rule_nll_loss, nll_loss_of_places,
-     {grad_nll_loss<kPlaceBackward>, "self target weight result1 !weight !result1"},
+     {grad_nll_loss<"aten::nll_loss2d_backward">, "self target weight result1 !weight !result1"},
      "sums over samples add up", 0, {3}},
     {"nll_loss_backward"_op, meta_nll_loss_backward, rule_nll_loss_backward,
-     KernelId::kNllLossBackward, {grad_nll_loss_backward<kSampleForward>, "target weight"},
-     "samples are independent", kSumsLinearly, {4}},
+     KernelId::kNllLossBackward,
+     {grad_nll_loss_backward<"aten::nll_loss_forward">, "target weight"}, "samples are independent",
+     kSumsLinearly, {4}},
     {"nll_loss_forward"_op, meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
-     {grad_nll_loss<kSampleBackward>, "self target weight result1 !weight !result1"},
+     {grad_nll_loss<"aten::nll_loss_backward">, "self target weight result1 !weight !result1"},
      "sums over samples add up", kSumsLinearly, {3}},
 };
 // clang-format on

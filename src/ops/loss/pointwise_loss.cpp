@@ -2,6 +2,7 @@
 // values: a mean divides by the global count, however unevenly the elements are cut. Each is one
 // kernel in the reference and recorded as one.
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
@@ -179,7 +180,7 @@ Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
 }
 
 // A loss of the difference: the gradient of one side is the negative of the other's.
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_of_difference(const GradContext& context) {
   const DTensor& self = input(context, 0);
   const DTensor& target = input(context, 1);
@@ -197,9 +198,6 @@ Gradients grad_of_difference(const GradContext& context) {
   if (context.needs(1)) gradients[1] = sum_to(context.calls, negate(context.calls, slope), target);
   return gradients;
 }
-constexpr const char* kHuberBackward = "aten::huber_loss_backward";
-constexpr const char* kSquareBackward = "aten::mse_loss_backward";
-constexpr const char* kSmoothBackward = "aten::smooth_l1_loss_backward";
 
 Gradients grad_binary_cross_entropy(const GradContext& context) {
   Calls& calls = context.calls;
@@ -257,14 +255,14 @@ constexpr Row kPointwiseLossRows[] = {
     {"binary_cross_entropy_backward"_op, nullptr, {}, binary_cross_entropy_backward, {}, kCountWhy},
     {"binary_cross_entropy_with_logits"_op, nullptr, {}, binary_cross_entropy_with_logits,
      {grad_cross_entropy_of_logits, "self target weight pos_weight !weight !pos_weight"}, kLossWhy},
-    {"huber_loss"_op, nullptr, {}, huber_loss, {grad_of_difference<kHuberBackward>, "self target"},
-     kLossWhy},
+    {"huber_loss"_op, nullptr, {}, huber_loss,
+     {grad_of_difference<"aten::huber_loss_backward">, "self target"}, kLossWhy},
     {"huber_loss_backward"_op, nullptr, {}, huber_loss_backward, {}, kCountWhy},
-    {"mse_loss"_op, nullptr, {}, mse_loss, {grad_of_difference<kSquareBackward>, "self target"},
-     kLossWhy},
+    {"mse_loss"_op, nullptr, {}, mse_loss,
+     {grad_of_difference<"aten::mse_loss_backward">, "self target"}, kLossWhy},
     {"mse_loss_backward"_op, nullptr, {}, mse_loss_backward, {}, kCountWhy},
     {"smooth_l1_loss"_op, nullptr, {}, smooth_l1_loss,
-     {grad_of_difference<kSmoothBackward>, "self target"}, kLossWhy},
+     {grad_of_difference<"aten::smooth_l1_loss_backward">, "self target"}, kLossWhy},
     {"smooth_l1_loss_backward"_op, nullptr, {}, smooth_l1_loss_backward, {}, kCountWhy},
 };
 // clang-format on

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
@@ -91,14 +92,12 @@ std::vector<RuleRow> grid_sampler_backward_rule(const RuleContext& context) {
   return {std::move(row)};
 }
 
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_grid_sampler(const GradContext& context) {
   const Arguments& args = context.inputs;
   return masked_gradients(context, backward,
                           {context.grads[0], args[0], args[1], args[2], args[3], args[4]}, 2);
 }
-constexpr const char* kPlaneBack = "aten::grid_sampler_2d_backward";
-constexpr const char* kRoomBack = "aten::grid_sampler_3d_backward";
 
 // The gradient of backward needs the second derivatives of the weights, which the kernels do not
 // return, so that it is written over the places and weights themselves, which are those of
@@ -354,12 +353,12 @@ constexpr const char* kSampled = "samples go by themselves";
 constexpr Row kGridRows[] = {
     {"grid_sampler"_op, nullptr, {}, grid_sampler_parts, {}, "grid_sampler_2d or grid_sampler_3d"},
     {"grid_sampler_2d"_op, meta_grid_sampler, grid_sampler_rule, KernelId::kGridSample,
-     {grad_grid_sampler<kPlaneBack>, "input grid"}, kSampled, 0, {1}},
+     {grad_grid_sampler<"aten::grid_sampler_2d_backward">, "input grid"}, kSampled, 0, {1}},
     {"grid_sampler_2d_backward"_op, meta_grid_sampler_backward, grid_sampler_backward_rule,
      KernelId::kGridSampleBackward, {grad_grid_sampler_backward, "grad_output input grid"},
      kSampled, 0, {1}},
     {"grid_sampler_3d"_op, meta_grid_sampler, grid_sampler_rule, KernelId::kGridSample,
-     {grad_grid_sampler<kRoomBack>, "input grid"}, kSampled, 0, {1}},
+     {grad_grid_sampler<"aten::grid_sampler_3d_backward">, "input grid"}, kSampled, 0, {1}},
     {"grid_sampler_3d_backward"_op, meta_grid_sampler_backward, grid_sampler_backward_rule,
      KernelId::kGridSampleBackward, {grad_grid_sampler_backward, "grad_output input grid"},
      kSampled, 0, {1}},

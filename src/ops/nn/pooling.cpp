@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
@@ -311,7 +312,7 @@ Results unpool(Calls& calls, const OpRow& row, const Arguments& args) {
 
 /// avg_pool..(self, ..), adaptive_avg_pool..(self, output_size): the way back takes self behind the
 /// gradient, and no output_size.
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_avg_pool(const GradContext& context) {
   Arguments args = context.inputs;
   args.insert(args.begin(), Argument(context.grads[0]));
@@ -321,7 +322,7 @@ Gradients grad_avg_pool(const GradContext& context) {
   return {context.calls.one(backward, std::move(args))};
 }
 /// (grad_output, self, ..): backward is linear, its gradient is the forward op.
-template <const char* const& forward>
+template <FixedText forward>
 Gradients grad_avg_pool_backward(const GradContext& context) {
   Arguments args(context.inputs.begin() + 1, context.inputs.end());
   args[0] = context.grads[0];
@@ -342,13 +343,13 @@ Gradients grad_avg_pool1d(const GradContext& context) {
        beside(3, 0, 0), context.inputs[4], context.inputs[5], Argument()});
   return {calls.one("aten::squeeze.dim", {back, -2})};
 }
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_adaptive_avg_pool(const GradContext& context) {
   return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
 }
 
 /// (grad_output, self): backward is linear, its gradient is the forward op.
-template <const char* const& forward, std::size_t count>
+template <FixedText forward, std::size_t count>
 Gradients grad_adaptive_backward(const GradContext& context) {
   const Dims& shape = input(context, 0).shape();
   const Dims sizes(shape.end() - static_cast<std::ptrdiff_t>(count), shape.end());
@@ -385,27 +386,20 @@ Gradients grad_max_pool_backward(const GradContext& context) {
 }
 
 constexpr const char* kWindows = "samples and channels go by themselves";
-constexpr const char* kAvg2d = "avg_pool2d";
-constexpr const char* kAvg3d = "avg_pool3d";
-constexpr const char* kAvg2dBack = "avg_pool2d_backward";
-constexpr const char* kAvg3dBack = "avg_pool3d_backward";
-constexpr const char* kAdaptive2dBack = "_adaptive_avg_pool2d_backward";
-constexpr const char* kAdaptive2d = "_adaptive_avg_pool2d";
-constexpr const char* kAdaptive3d = "_adaptive_avg_pool3d";
-constexpr const char* kAdaptive3dBack = "_adaptive_avg_pool3d_backward";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kPoolRows[] = {
     {"_adaptive_avg_pool2d"_op, meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
-     {grad_adaptive_avg_pool<kAdaptive2dBack>, "self"}, kLinearMap, kAllowUneven},
+     {grad_adaptive_avg_pool<"_adaptive_avg_pool2d_backward">, "self"}, kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool2d_backward"_op, meta_pool_backward, max_pool_rule,
-     KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<kAdaptive2d, 2>, ""}, kWindows},
+     KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<"_adaptive_avg_pool2d", 2>, ""},
+     kWindows},
     {"_adaptive_avg_pool3d"_op, meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
-     {grad_adaptive_avg_pool<kAdaptive3dBack>, "self"}, kLinearMap, kAllowUneven},
+     {grad_adaptive_avg_pool<"_adaptive_avg_pool3d_backward">, "self"}, kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool3d_backward"_op, meta_pool_backward, pool_backward_rule,
-     KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<kAdaptive3d, 3>, ""}, kWindows,
-     kAllowUneven},
+     KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<"_adaptive_avg_pool3d", 3>, ""},
+     kWindows, kAllowUneven},
     {"adaptive_avg_pool1d"_op, meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
      {grad_adaptive_avg_pool1d, "self"}, kLinearMap, kAllowUneven},
     {"adaptive_max_pool1d"_op, meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
@@ -421,13 +415,15 @@ constexpr Row kPoolRows[] = {
     {"avg_pool1d"_op, meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {grad_avg_pool1d, "self"},
      kLinearMap, kAllowUneven},
     {"avg_pool2d"_op, meta_avg_pool, mean_pool_rule, KernelId::kAvgPool,
-     {grad_avg_pool<kAvg2dBack>, "self"}, kLinearMap, kAllowUneven},
+     {grad_avg_pool<"avg_pool2d_backward">, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool2d_backward"_op, meta_avg_pool_backward, pool_backward_rule,
-     KernelId::kAvgPoolBackward, {grad_avg_pool_backward<kAvg2d>, ""}, kWindows, kAllowUneven},
+     KernelId::kAvgPoolBackward, {grad_avg_pool_backward<"avg_pool2d">, ""}, kWindows,
+     kAllowUneven},
     {"avg_pool3d"_op, meta_avg_pool, mean_pool_rule, KernelId::kAvgPool,
-     {grad_avg_pool<kAvg3dBack>, "self"}, kLinearMap, kAllowUneven},
+     {grad_avg_pool<"avg_pool3d_backward">, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool3d_backward"_op, meta_avg_pool_backward, pool_backward_rule,
-     KernelId::kAvgPoolBackward, {grad_avg_pool_backward<kAvg3d>, ""}, kWindows, kAllowUneven},
+     KernelId::kAvgPoolBackward, {grad_avg_pool_backward<"avg_pool3d">, ""}, kWindows,
+     kAllowUneven},
     {"fractional_max_pool2d"_op, meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
      {grad_max_pool<2, 2>, "self result1"}, kWindows, kAllowUneven},
     {"fractional_max_pool2d_backward"_op, meta_pool_backward, pool_backward_rule, max_pool_backward,

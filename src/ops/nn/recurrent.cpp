@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/expression.h"
@@ -43,14 +44,12 @@ std::vector<Expression> gates(Calls& calls, const Expression& x, std::int64_t co
 
 using Cell = State (*)(Calls&, const DTensor& x, const State&, const CellWeights&);
 
-template <const char* const& activation>
+template <FixedText activation>
 State simple_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
   const Expression sum = layer_of(calls, x, weights.input, weights.input_bias)
                              .plus(layer_of(calls, state[0], weights.hidden, weights.hidden_bias));
   return {sum.of(activation).value()};
 }
-constexpr const char* kTanh = "aten::tanh";
-constexpr const char* kRelu = "aten::relu";
 
 State lstm_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
   const Expression sum = layer_of(calls, state[0], weights.hidden, weights.hidden_bias)
@@ -361,12 +360,12 @@ constexpr Row kRecurrentRows[] = {
     {"lstm.data"_op, nullptr, {}, packed<lstm_cell>, {}, kCells},
     {"lstm.input"_op, nullptr, {}, padded<lstm_cell>, {}, kCells},
     {"lstm_cell"_op, nullptr, {}, one_step<lstm_cell>, {}, kOneCell},
-    {"rnn_relu.data"_op, nullptr, {}, packed<simple_cell<kRelu>>, {}, kCells},
-    {"rnn_relu.input"_op, nullptr, {}, padded<simple_cell<kRelu>>, {}, kCells},
-    {"rnn_relu_cell"_op, nullptr, {}, one_step<simple_cell<kRelu>>, {}, kOneCell},
-    {"rnn_tanh.data"_op, nullptr, {}, packed<simple_cell<kTanh>>, {}, kCells},
-    {"rnn_tanh.input"_op, nullptr, {}, padded<simple_cell<kTanh>>, {}, kCells},
-    {"rnn_tanh_cell"_op, nullptr, {}, one_step<simple_cell<kTanh>>, {}, kOneCell},
+    {"rnn_relu.data"_op, nullptr, {}, packed<simple_cell<"aten::relu">>, {}, kCells},
+    {"rnn_relu.input"_op, nullptr, {}, padded<simple_cell<"aten::relu">>, {}, kCells},
+    {"rnn_relu_cell"_op, nullptr, {}, one_step<simple_cell<"aten::relu">>, {}, kOneCell},
+    {"rnn_tanh.data"_op, nullptr, {}, packed<simple_cell<"aten::tanh">>, {}, kCells},
+    {"rnn_tanh.input"_op, nullptr, {}, padded<simple_cell<"aten::tanh">>, {}, kCells},
+    {"rnn_tanh_cell"_op, nullptr, {}, one_step<simple_cell<"aten::tanh">>, {}, kOneCell},
 };
 // clang-format on
 

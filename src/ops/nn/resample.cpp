@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
@@ -122,7 +123,7 @@ std::vector<RuleRow> upsample_rule(const RuleContext& context) {
 // Gradients
 
 /// upsample..(self, output_size, ..): the way back takes self's sizes behind output_size.
-template <const char* const& backward>
+template <FixedText backward>
 Gradients grad_upsample(const GradContext& context) {
   Arguments args = context.inputs;
   args[0] = context.grads[0];
@@ -131,7 +132,7 @@ Gradients grad_upsample(const GradContext& context) {
 }
 
 /// Backward is linear: its gradient is the forward op.
-template <const char* const& forward>
+template <FixedText forward>
 Gradients grad_upsample_backward(const GradContext& context) {
   Arguments args = context.inputs;
   args[0] = context.grads[0];
@@ -146,7 +147,7 @@ double factor_at(const Argument& list, std::size_t index) {
 }
 
 /// upsample...vec(input, output_size, [align_corners,] scale_factors): to sizes, or by factors.
-template <const char* const& op>
+template <FixedText op>
 Results upsample_to(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const Argument &sizes = args[1], &factors = args.back();
@@ -192,62 +193,54 @@ struct Upsampling {
   Gradient gradient_of_backward;
 };
 
-// Names as template arguments have to be objects.
-#define SHARDLAB_UPSAMPLING(id, stem, forward, backward_kernel)            \
-  constexpr const char* k##id = stem;                                      \
-  constexpr const char* k##id##Backward = stem "_backward";                \
-  constexpr Upsampling k##id##Row = {OpText{stem},                         \
-                                     upsample_to<k##id>,                   \
-                                     KernelId::forward,                    \
-                                     KernelId::backward_kernel,            \
-                                     {grad_upsample<k##id##Backward>, ""}, \
-                                     {grad_upsample_backward<k##id>, ""}};
-SHARDLAB_UPSAMPLING(Bicubic2d, "upsample_bicubic2d", kUpsampleCubic, kUpsampleCubicBackward)
-SHARDLAB_UPSAMPLING(Bicubic2dAa, "_upsample_bicubic2d_aa", kUpsampleCubicAa,
-                    kUpsampleCubicAaBackward)
-SHARDLAB_UPSAMPLING(Bilinear2d, "upsample_bilinear2d", kUpsampleLinear, kUpsampleLinearBackward)
-SHARDLAB_UPSAMPLING(Bilinear2dAa, "_upsample_bilinear2d_aa", kUpsampleLinearAa,
-                    kUpsampleLinearAaBackward)
-SHARDLAB_UPSAMPLING(Lanczos2dAa, "_upsample_lanczos2d_aa", kUpsampleLanczosAa,
-                    kUpsampleLanczosAaBackward)
-SHARDLAB_UPSAMPLING(Linear1d, "upsample_linear1d", kUpsampleLinear, kUpsampleLinearBackward)
-SHARDLAB_UPSAMPLING(Nearest1d, "upsample_nearest1d", kUpsampleNearest, kUpsampleNearestBackward)
-SHARDLAB_UPSAMPLING(Nearest2d, "upsample_nearest2d", kUpsampleNearest, kUpsampleNearestBackward)
-SHARDLAB_UPSAMPLING(Nearest3d, "upsample_nearest3d", kUpsampleNearest, kUpsampleNearestBackward)
-SHARDLAB_UPSAMPLING(NearestExact1d, "_upsample_nearest_exact1d", kUpsampleNearestExact,
-                    kUpsampleNearestExactBackward)
-SHARDLAB_UPSAMPLING(NearestExact2d, "_upsample_nearest_exact2d", kUpsampleNearestExact,
-                    kUpsampleNearestExactBackward)
-SHARDLAB_UPSAMPLING(NearestExact3d, "_upsample_nearest_exact3d", kUpsampleNearestExact,
-                    kUpsampleNearestExactBackward)
-SHARDLAB_UPSAMPLING(Trilinear3d, "upsample_trilinear3d", kUpsampleLinear, kUpsampleLinearBackward)
-#undef SHARDLAB_UPSAMPLING
+template <FixedText stem>
+constexpr Upsampling upsampling(KernelId forward, KernelId backward, SourceLine place = {}) {
+  return {RowText(OpText{stem.letters}, place),
+          upsample_to<stem>,
+          forward,
+          backward,
+          {grad_upsample<stem.with("_backward")>, ""},
+          {grad_upsample_backward<stem>, ""}};
+}
 
-constexpr const Upsampling* kUpsamplings[] = {
-    &kBicubic2dRow,   &kBicubic2dAaRow,    &kBilinear2dRow,     &kBilinear2dAaRow,
-    &kLanczos2dAaRow, &kLinear1dRow,       &kNearest1dRow,      &kNearest2dRow,
-    &kNearest3dRow,   &kNearestExact1dRow, &kNearestExact2dRow, &kNearestExact3dRow,
-    &kTrilinear3dRow,
+using Id = KernelId;
+constexpr Upsampling kUpsamplings[] = {
+    upsampling<"upsample_bicubic2d">(Id::kUpsampleCubic, Id::kUpsampleCubicBackward),
+    upsampling<"_upsample_bicubic2d_aa">(Id::kUpsampleCubicAa, Id::kUpsampleCubicAaBackward),
+    upsampling<"upsample_bilinear2d">(Id::kUpsampleLinear, Id::kUpsampleLinearBackward),
+    upsampling<"_upsample_bilinear2d_aa">(Id::kUpsampleLinearAa, Id::kUpsampleLinearAaBackward),
+    upsampling<"_upsample_lanczos2d_aa">(Id::kUpsampleLanczosAa, Id::kUpsampleLanczosAaBackward),
+    upsampling<"upsample_linear1d">(Id::kUpsampleLinear, Id::kUpsampleLinearBackward),
+    upsampling<"upsample_nearest1d">(Id::kUpsampleNearest, Id::kUpsampleNearestBackward),
+    upsampling<"upsample_nearest2d">(Id::kUpsampleNearest, Id::kUpsampleNearestBackward),
+    upsampling<"upsample_nearest3d">(Id::kUpsampleNearest, Id::kUpsampleNearestBackward),
+    upsampling<"_upsample_nearest_exact1d">(Id::kUpsampleNearestExact,
+                                            Id::kUpsampleNearestExactBackward),
+    upsampling<"_upsample_nearest_exact2d">(Id::kUpsampleNearestExact,
+                                            Id::kUpsampleNearestExactBackward),
+    upsampling<"_upsample_nearest_exact3d">(Id::kUpsampleNearestExact,
+                                            Id::kUpsampleNearestExactBackward),
+    upsampling<"upsample_trilinear3d">(Id::kUpsampleLinear, Id::kUpsampleLinearBackward),
 };
 
 void register_upsampling(OpRegistry& registry) {
-  for (const Upsampling* family : kUpsamplings) {
-    const std::string name = family->name.text, backward = name + "_backward";
-    add_row(registry, {family->name, meta_upsample, upsample_rule, family->forward,
-                       family->gradient, kLinearMap});
+  for (const Upsampling& family : kUpsamplings) {
+    const std::string name = family.name.text, backward = name + "_backward";
+    add_row(registry, {family.name, meta_upsample, upsample_rule, family.forward, family.gradient,
+                       kLinearMap});
     const std::string vec = name + ".vec";
-    add_row(registry, {{{vec.c_str()}, family->name.source},
+    add_row(registry, {{{vec.c_str()}, family.name.source},
                        nullptr,
                        {},
-                       family->to,
+                       family.to,
                        {},
                        "by sizes or by factors"});
     constexpr int kInputSize = 2;  // the sizes of all dims
-    add_row(registry, {{{backward.c_str()}, family->name.source},
+    add_row(registry, {{{backward.c_str()}, family.name.source},
                        meta_upsample_backward,
                        upsample_rule,
-                       family->backward,
-                       family->gradient_of_backward,
+                       family.backward,
+                       family.gradient_of_backward,
                        kLinearMap,
                        0,
                        {},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/saturating.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
@@ -459,7 +460,7 @@ Gradients grad_unbind(const GradContext& context) {
 }
 
 // A copy of self, of which a view takes src's values.
-template <const char* const& view>
+template <FixedText view>
 Results put(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor result = calls.one("clone", {args[0]});
   Arguments part(args.begin() + 2, args.end() - (row.out_variant() ? 1 : 0));
@@ -469,13 +470,10 @@ Results put(Calls& calls, const OpRow& row, const Arguments& args) {
   calls("copy_", {target, args[1]});
   return {Argument(std::move(result))};
 }
-constexpr const char* kDiagonal = "diagonal";
-constexpr const char* kSelect = "select.int";
-constexpr const char* kSlice = "slice.Tensor";
 
 // The part belongs to src, all else to self. `scatter` and `view` take the same arguments behind
 // src and self.
-template <const char* const& scatter, const char* const& view>
+template <FixedText scatter, FixedText view>
 Gradients grad_put(const GradContext& context) {
   Gradients gradients(2);
   const Arguments place(context.inputs.begin() + 2, context.inputs.end());
@@ -493,15 +491,13 @@ Gradients grad_put(const GradContext& context) {
   }
   return gradients;
 }
-constexpr const char* kDiagonalScatter = "diagonal_scatter";
-constexpr const char* kSelectScatter = "select_scatter";
-constexpr const char* kSliceScatter = "slice_scatter";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kSelectRows[] = {
-    {"diagonal_scatter"_op, meta_contiguous, rule_diagonal_scatter, put<kDiagonal>,
-     {grad_put<kDiagonalScatter, kDiagonal>, ""}, "both dims of the diagonal stay whole", 0, {1}},
+    {"diagonal_scatter"_op, meta_contiguous, rule_diagonal_scatter, put<"diagonal">,
+     {grad_put<"diagonal_scatter", "diagonal">, ""}, "both dims of the diagonal stay whole", 0,
+     {1}},
     {"flip"_op, meta_flip, rule_other_dims<1>, KernelId::kFlip, {grad_flip, ""},
      "a flipped dim crosses ranks", 0, {1}},
     {"roll"_op, meta_roll, rule_other_dims<2>, roll_locally, {grad_roll, ""},
@@ -510,14 +506,14 @@ constexpr Row kSelectRows[] = {
      "the index is global", kAllowUneven, {1}},
     {"select_backward"_op, meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
      {grad_select_backward, ""}, "the index is global", kAllowUneven, {1}, nullptr, 1},
-    {"select_scatter"_op, meta_contiguous, rule_select_scatter, put<kSelect>,
-     {grad_put<kSelectScatter, kSelect>, ""}, "the index is global", 0, {1}},
+    {"select_scatter"_op, meta_contiguous, rule_select_scatter, put<"select.int">,
+     {grad_put<"select_scatter", "select.int">, ""}, "the index is global", 0, {1}},
     {"slice.Tensor"_op, meta_slice, rule_slice, view_slice, {grad_slice, ""}, "bounds are global",
      kAllowUneven, {1}},
     {"slice_backward"_op, meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
      {grad_slice_backward, ""}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
-    {"slice_scatter"_op, meta_contiguous, rule_slice_scatter, put<kSlice>,
-     {grad_put<kSliceScatter, kSlice>, ""}, "bounds are global", kAllowUneven, {2}},
+    {"slice_scatter"_op, meta_contiguous, rule_slice_scatter, put<"slice.Tensor">,
+     {grad_put<"slice_scatter", "slice.Tensor">, ""}, "bounds are global", kAllowUneven, {2}},
     {"split.Tensor"_op, meta_split, rule_split, view_split, {grad_split, "~result"},
      "bounds are global", 0, {1}},
     {"split_with_sizes"_op, meta_split, rule_split, view_split, {grad_split, "~result"},

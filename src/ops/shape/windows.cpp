@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/saturating.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
@@ -292,15 +293,13 @@ DTensor whole_in(Calls& calls, const DTensor& x, std::span<const Pad> pads) {
 }
 
 /// reflection_pad1d, 2d, 3d and replication_pad1d, 2d, 3d(self, padding)
-template <const char* const& op, std::size_t dims, Edge edge>
+template <FixedText op, std::size_t dims, Edge edge>
 Results pad_edges(Calls& calls, const Arguments& args) {
   const std::vector<Pad> pads = pads_of(op, args[0].tensor(), args[1], dims, edge);
   DTensor x = whole_in(calls, args[0].tensor(), pads);
   for (const Pad& pad : pads) x = padded(calls, x, pad, edge);
   return {x};
 }
-constexpr const char* kReflect = "reflection_pad";
-constexpr const char* kReplicate = "replication_pad";
 
 /// A dim that is a circle: the places behind one end are those before the other.
 DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
@@ -395,7 +394,7 @@ DTensor folded_back(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t
 
 /// reflection_pad1d_backward, 2d, 3d and replication_pad1d_backward, 2d, 3d(grad_output, self,
 /// padding)
-template <const char* const& op, std::size_t dims, Edge edge>
+template <FixedText op, std::size_t dims, Edge edge>
 Results pad_backward(Calls& calls, const Arguments& args) {
   DTensor gradient = args[0].tensor();
   const DTensor& self = args[1].tensor();
@@ -416,9 +415,6 @@ Results pad_backward(Calls& calls, const Arguments& args) {
   return {gradient};
 }
 
-constexpr const char* kReflectBack = "reflection_pad_backward";
-constexpr const char* kReplicateBack = "replication_pad_backward";
-
 constexpr const char* kSlices = "slices and flips next to the tensor";
 constexpr const char* kEnds = "the ends, stretched, next to the tensor";
 constexpr const char* kBack = "sums of slices";
@@ -430,30 +426,33 @@ constexpr Row kWindowRows[] = {
     {"col2im"_op, nullptr, {}, col2im, {}, kBack},
     {"im2col"_op, nullptr, {}, im2col, {}, "a stack of slices"},
     {"pad"_op, nullptr, {}, pad_by_mode, {}, "the pad that the mode names"},
-    {"reflection_pad1d"_op, nullptr, {}, pad_edges<kReflect, 1, Edge::kReflected>,
+    {"reflection_pad1d"_op, nullptr, {}, pad_edges<"reflection_pad", 1, Edge::kReflected>,
      {nullptr, "self"}, kSlices},
-    {"reflection_pad1d_backward"_op, nullptr, {}, pad_backward<kReflectBack, 1, Edge::kReflected>,
-     {nullptr, "grad_output"}, kBack},
-    {"reflection_pad2d"_op, nullptr, {}, pad_edges<kReflect, 2, Edge::kReflected>,
+    {"reflection_pad1d_backward"_op, nullptr, {},
+     pad_backward<"reflection_pad_backward", 1, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
+    {"reflection_pad2d"_op, nullptr, {}, pad_edges<"reflection_pad", 2, Edge::kReflected>,
      {nullptr, "self"}, kSlices},
-    {"reflection_pad2d_backward"_op, nullptr, {}, pad_backward<kReflectBack, 2, Edge::kReflected>,
-     {nullptr, "grad_output"}, kBack},
-    {"reflection_pad3d"_op, nullptr, {}, pad_edges<kReflect, 3, Edge::kReflected>,
+    {"reflection_pad2d_backward"_op, nullptr, {},
+     pad_backward<"reflection_pad_backward", 2, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
+    {"reflection_pad3d"_op, nullptr, {}, pad_edges<"reflection_pad", 3, Edge::kReflected>,
      {nullptr, "self"}, kSlices},
-    {"reflection_pad3d_backward"_op, nullptr, {}, pad_backward<kReflectBack, 3, Edge::kReflected>,
-     {nullptr, "grad_output"}, kBack},
-    {"replication_pad1d"_op, nullptr, {}, pad_edges<kReplicate, 1, Edge::kReplicated>,
+    {"reflection_pad3d_backward"_op, nullptr, {},
+     pad_backward<"reflection_pad_backward", 3, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
+    {"replication_pad1d"_op, nullptr, {}, pad_edges<"replication_pad", 1, Edge::kReplicated>,
      {nullptr, "self"}, kEnds},
     {"replication_pad1d_backward"_op, nullptr, {},
-     pad_backward<kReplicateBack, 1, Edge::kReplicated>, {nullptr, "grad_output"}, kBack},
-    {"replication_pad2d"_op, nullptr, {}, pad_edges<kReplicate, 2, Edge::kReplicated>,
+     pad_backward<"replication_pad_backward", 1, Edge::kReplicated>, {nullptr, "grad_output"},
+     kBack},
+    {"replication_pad2d"_op, nullptr, {}, pad_edges<"replication_pad", 2, Edge::kReplicated>,
      {nullptr, "self"}, kEnds},
     {"replication_pad2d_backward"_op, nullptr, {},
-     pad_backward<kReplicateBack, 2, Edge::kReplicated>, {nullptr, "grad_output"}, kBack},
-    {"replication_pad3d"_op, nullptr, {}, pad_edges<kReplicate, 3, Edge::kReplicated>,
+     pad_backward<"replication_pad_backward", 2, Edge::kReplicated>, {nullptr, "grad_output"},
+     kBack},
+    {"replication_pad3d"_op, nullptr, {}, pad_edges<"replication_pad", 3, Edge::kReplicated>,
      {nullptr, "self"}, kEnds},
     {"replication_pad3d_backward"_op, nullptr, {},
-     pad_backward<kReplicateBack, 3, Edge::kReplicated>, {nullptr, "grad_output"}, kBack},
+     pad_backward<"replication_pad_backward", 3, Edge::kReplicated>, {nullptr, "grad_output"},
+     kBack},
     {"unfold"_op, meta_unfold, unfold_rule, view_unfold, {grad_unfold, ""},
      "windows cross the pieces of their dim", kAllowUneven | kExact, {1}},
     {"unfold_backward"_op, nullptr, {}, unfold_backward, {}, kBack},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
@@ -187,7 +188,7 @@ Results to_dense(Calls& calls, const Arguments& args) {
 
 /// lift, pin_memory: ops about other devices and other stages leave a tensor as it is.
 // _is_all_true and _is_any_true, of truth values alone.
-template <const char* kOp>
+template <FixedText kOp>
 Results one_truth(Calls& calls, const Arguments& args) {
   if (args[0].tensor().dtype() != DType::kBool) {
     fail(Fix{fmt::format("use {}", kOp)}, "_is_{}_true: the tensor is {}, must be bool", kOp,
@@ -195,8 +196,6 @@ Results one_truth(Calls& calls, const Arguments& args) {
   }
   return {calls.one(kOp, args)};
 }
-constexpr char kAllOp[] = "all";
-constexpr char kAnyOp[] = "any";
 
 Results as_it_is(Calls&, const Arguments& args) { return {args[0]}; }
 
@@ -284,13 +283,11 @@ Results rms_norm(Calls& calls, const Arguments& args) {
 }
 
 /// softmax.int(self, dim, dtype), log_softmax.int
-template <const char* const& op>
+template <FixedText op>
 Results softmax(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   return single(calls.one(op, {cast_to(calls, x, dtype_or(args[2], x.dtype())), args[1], false}));
 }
-constexpr const char* kSoftmax = "_softmax";
-constexpr const char* kLogSoftmax = "_log_softmax";
 
 /// dropout(input, p, train)
 Results dropout(Calls& calls, const Arguments& args) {
@@ -420,26 +417,22 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
 
 /// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to choose the
 /// correction.
-template <const char* const& op>
+template <FixedText op>
 Results spread(Calls& calls, const Arguments& args) {
   const bool by_dim = args.size() > 2;
   const int correction = args[by_dim ? 2 : 1].to_bool() ? 1 : 0;
   return calls(
       op, {args[0], by_dim ? args[1] : Argument(), correction, by_dim ? args[3] : Argument(false)});
 }
-constexpr const char* kStd = "std.correction";
-constexpr const char* kVar = "var.correction";
-constexpr const char* kVarMean = "var_mean.correction";
 
 // Pools.
 
 /// max_pool2d, max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode)
-template <const char* const& with_indices>
+template <FixedText with_indices>
 Results max_pool(Calls& calls, const Arguments& args) {
   return {calls(with_indices, args)[0]};
 }
 constexpr const char* kMaxPool2d = "max_pool2d_with_indices";
-constexpr const char* kMaxPool3d = "max_pool3d_with_indices";
 
 /// max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode): of a plane with one row
 Results max_pool_of_lines(Calls& calls, const Arguments& args) {
@@ -455,7 +448,7 @@ Results max_pool_of_lines(Calls& calls, const Arguments& args) {
 }
 
 /// adaptive_avg_pool2d, adaptive_avg_pool3d(self, output_size): one number of each is a mean.
-template <const char* const& op, std::size_t dims>
+template <FixedText op, std::size_t dims>
 Results adaptive_mean(Calls& calls, const Arguments& args) {
   const Dims sizes = ints_of(args[1]);
   const bool all = sizes.size() == dims && std::ranges::count(sizes, 1) == static_cast<int>(dims);
@@ -464,17 +457,15 @@ Results adaptive_mean(Calls& calls, const Arguments& args) {
   for (std::size_t d = 1; d <= dims; ++d) last.push_back(-static_cast<std::int64_t>(d));
   return single(calls.one("mean.dim", {args[0], last, true}));
 }
-constexpr const char* kAdaptiveMean2d = "_adaptive_avg_pool2d";
-constexpr const char* kAdaptiveMean3d = "_adaptive_avg_pool3d";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kCompositeRows[] = {
-    {"_is_all_true"_op, nullptr, {}, one_truth<kAllOp>, {}, "all", kNotDifferentiable},
-    {"_is_any_true"_op, nullptr, {}, one_truth<kAnyOp>, {}, "any", kNotDifferentiable},
-    {"adaptive_avg_pool2d"_op, nullptr, {}, adaptive_mean<kAdaptiveMean2d, 2>, {},
+    {"_is_all_true"_op, nullptr, {}, one_truth<"all">, {}, "all", kNotDifferentiable},
+    {"_is_any_true"_op, nullptr, {}, one_truth<"any">, {}, "any", kNotDifferentiable},
+    {"adaptive_avg_pool2d"_op, nullptr, {}, adaptive_mean<"_adaptive_avg_pool2d", 2>, {},
      "_adaptive_avg_pool2d, or a mean"},
-    {"adaptive_avg_pool3d"_op, nullptr, {}, adaptive_mean<kAdaptiveMean3d, 3>, {},
+    {"adaptive_avg_pool3d"_op, nullptr, {}, adaptive_mean<"_adaptive_avg_pool3d", 3>, {},
      "_adaptive_avg_pool3d, or a mean"},
     {"chunk"_op, nullptr, {}, chunk, {}, "split"},
     {"cross_entropy_loss"_op, nullptr, {}, cross_entropy, {}, "log_softmax and nll_loss_forward"},
@@ -486,12 +477,14 @@ constexpr Row kCompositeRows[] = {
     {"layer_norm"_op, nullptr, {}, layer_norm, {}, "native_layer_norm"},
     {"lift"_op, nullptr, {}, as_it_is, {}, "the same tensor"},
     {"linear"_op, nullptr, {}, linear, {}, "addmm or matmul"},
-    {"log_softmax.int"_op, nullptr, {}, softmax<kLogSoftmax>, {}, "_log_softmax"},
+    {"log_softmax.int"_op, nullptr, {}, softmax<"_log_softmax">, {}, "_log_softmax"},
     {"mT"_op, nullptr, {}, matrix_transpose, {}, "transpose"},
     {"matmul"_op, nullptr, {}, matmul_op, {}, "views around mm, mv, bmm or dot"},
     {"max_pool1d"_op, nullptr, {}, max_pool_of_lines, {}, "max_pool2d_with_indices of one row"},
-    {"max_pool2d"_op, nullptr, {}, max_pool<kMaxPool2d>, {}, "max_pool2d_with_indices"},
-    {"max_pool3d"_op, nullptr, {}, max_pool<kMaxPool3d>, {}, "max_pool3d_with_indices"},
+    {"max_pool2d"_op, nullptr, {}, max_pool<"max_pool2d_with_indices">, {},
+     "max_pool2d_with_indices"},
+    {"max_pool3d"_op, nullptr, {}, max_pool<"max_pool3d_with_indices">, {},
+     "max_pool3d_with_indices"},
     {"movedim.int"_op, nullptr, {}, movedim, {}, "permute"},
     {"movedim.intlist"_op, nullptr, {}, movedim, {}, "permute"},
     {"narrow"_op, nullptr, {}, narrow, {}, "slice"},
@@ -501,9 +494,9 @@ constexpr Row kCompositeRows[] = {
     {"ravel"_op, nullptr, {}, ravel, {}, "reshape"},
     {"reshape_as"_op, nullptr, {}, reshape_as, {}, "reshape"},
     {"rms_norm"_op, nullptr, {}, rms_norm, {}, "pointwise ops around a mean", kStepOfDtype},
-    {"softmax.int"_op, nullptr, {}, softmax<kSoftmax>, {}, "_softmax"},
-    {"std"_op, nullptr, {}, spread<kStd>, {}, "std.correction"},
-    {"std.dim"_op, nullptr, {}, spread<kStd>, {}, "std.correction"},
+    {"softmax.int"_op, nullptr, {}, softmax<"_softmax">, {}, "_softmax"},
+    {"std"_op, nullptr, {}, spread<"std.correction">, {}, "std.correction"},
+    {"std.dim"_op, nullptr, {}, spread<"std.correction">, {}, "std.correction"},
     {"sum_to_size"_op, nullptr, {}, sum_to_size, {}, "sum"},
     {"to.device"_op, nullptr, {}, to_device, {}, "_to_copy where something changes"},
     {"to.dtype"_op, nullptr, {}, to_dtype, {}, "_to_copy where something changes"},
@@ -512,10 +505,10 @@ constexpr Row kCompositeRows[] = {
     {"to_dense"_op, nullptr, {}, to_dense, {}, "_to_copy where something changes"},
     {"type_as"_op, nullptr, {}, type_as, {}, "_to_copy where something changes"},
     {"unflatten.int"_op, nullptr, {}, unflatten, {}, "view"},
-    {"var"_op, nullptr, {}, spread<kVar>, {}, "var.correction"},
-    {"var.dim"_op, nullptr, {}, spread<kVar>, {}, "var.correction"},
-    {"var_mean"_op, nullptr, {}, spread<kVarMean>, {}, "var_mean.correction"},
-    {"var_mean.dim"_op, nullptr, {}, spread<kVarMean>, {}, "var_mean.correction"},
+    {"var"_op, nullptr, {}, spread<"var.correction">, {}, "var.correction"},
+    {"var.dim"_op, nullptr, {}, spread<"var.correction">, {}, "var.correction"},
+    {"var_mean"_op, nullptr, {}, spread<"var_mean.correction">, {}, "var_mean.correction"},
+    {"var_mean.dim"_op, nullptr, {}, spread<"var_mean.correction">, {}, "var_mean.correction"},
     {"view_as"_op, nullptr, {}, view_as, {}, "view"},
 };
 // clang-format on

@@ -2,6 +2,7 @@
 // its place, the way back from there, and bags of rows of a table.
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
@@ -18,29 +19,23 @@ Results values_and_places(Results both, const Argument& with_places) {
 }
 
 /// max_pool1d, 2d, 3d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-template <const char* const& op>
+template <FixedText op>
 Results max_pool(Calls& calls, const Arguments& args) {
   const Argument stride = args[2].is_none() ? Argument(Dims{}) : args[2];
   return values_and_places(calls(op, {args[0], args[1], stride, args[3], args[4], args[5]}),
                            args[6]);
 }
-constexpr const char* kMax1d = "max_pool1d_with_indices";
-constexpr const char* kMax2d = "max_pool2d_with_indices";
-constexpr const char* kMax3d = "max_pool3d_with_indices";
 
 /// adaptive_max_pool1d, 2d, 3d(input, output_size, return_indices)
-template <const char* const& op, std::size_t dims>
+template <FixedText op, std::size_t dims>
 Results adaptive_max_pool(Calls& calls, const Arguments& args) {
   const Dims sizes = pooled_sizes_of(args[1], args[0].tensor(), dims);
   return values_and_places(calls(op, {args[0], sizes}), args[2]);
 }
-constexpr const char* kAdaptive1d = "adaptive_max_pool1d";
-constexpr const char* kAdaptiveMax2d = "adaptive_max_pool2d";
-constexpr const char* kAdaptiveMax3d = "adaptive_max_pool3d";
 
 /// fractional_max_pool2d, 3d(input, kernel_size, output_size, output_ratio, return_indices,
 /// _random_samples)
-template <const char* const& op, std::size_t dims>
+template <FixedText op, std::size_t dims>
 Results fractional_max_pool(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.ndim() <= dims) {
@@ -66,8 +61,6 @@ Results fractional_max_pool(Calls& calls, const Arguments& args) {
   }
   return values_and_places(calls(op, {x, args[1], sizes, samples}), args[4]);
 }
-constexpr const char* kFractional2d = "fractional_max_pool2d";
-constexpr const char* kFractional3d = "fractional_max_pool3d";
 
 // max_unpool1d, 2d, 3d(input, indices, kernel_size, stride, padding, output_size)
 
@@ -178,11 +171,11 @@ constexpr const char* kWithPlaces = "the pool that gives places, too";
 // clang-format off
 constexpr FunctionRow kPoolFunctions[] = {
     {"functional::adaptive_max_pool1d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor"_op, adaptive_max_pool<kAdaptive1d, 1>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<"adaptive_max_pool1d", 1>, kWithPlaces},
     {"functional::adaptive_max_pool2d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor"_op, adaptive_max_pool<kAdaptiveMax2d, 2>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<"adaptive_max_pool2d", 2>, kWithPlaces},
     {"functional::adaptive_max_pool3d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor"_op, adaptive_max_pool<kAdaptiveMax3d, 3>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<"adaptive_max_pool3d", 3>, kWithPlaces},
     {"functional::embedding(Tensor input, Tensor weight, int? padding_idx=None, float max_norm, "
      "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"_op,
      embedding_of_bounded_rows, "embedding_renorm_ and embedding"},
@@ -192,21 +185,21 @@ constexpr FunctionRow kPoolFunctions[] = {
      "padding_idx=None) -> Tensor"_op, embedding_bag, "_embedding_bag"},
     {"functional::fractional_max_pool2d(Tensor input, int[2] kernel_size, int[2]? "
      "output_size=None, any? output_ratio=None, bool return_indices=False, Tensor? "
-     "_random_samples=None) -> Tensor"_op, fractional_max_pool<kFractional2d, 2>, kWithPlaces,
-     kRandom},
+     "_random_samples=None) -> Tensor"_op,
+     fractional_max_pool<"fractional_max_pool2d", 2>, kWithPlaces, kRandom},
     {"functional::fractional_max_pool3d(Tensor input, int[3] kernel_size, int[3]? "
      "output_size=None, any? output_ratio=None, bool return_indices=False, Tensor? "
-     "_random_samples=None) -> Tensor"_op, fractional_max_pool<kFractional3d, 3>, kWithPlaces,
-     kRandom},
+     "_random_samples=None) -> Tensor"_op,
+     fractional_max_pool<"fractional_max_pool3d", 3>, kWithPlaces, kRandom},
     {"functional::max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] "
      "padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
-     max_pool<kMax1d>, kWithPlaces},
+     max_pool<"max_pool1d_with_indices">, kWithPlaces},
     {"functional::max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] "
      "padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
-     max_pool<kMax2d>, kWithPlaces},
+     max_pool<"max_pool2d_with_indices">, kWithPlaces},
     {"functional::max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] "
      "padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
-     max_pool<kMax3d>, kWithPlaces},
+     max_pool<"max_pool3d_with_indices">, kWithPlaces},
     {"functional::max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? "
      "stride=None, int[1] padding=0, int[]? output_size=None) -> Tensor"_op, max_unpool<1>,
      "max_unpool2d"},

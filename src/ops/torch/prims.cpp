@@ -2,6 +2,7 @@
 // reductions over a list of dims, a conversion, a division that truncates whole numbers.
 #include <algorithm>
 
+#include "base/fixed_text.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
@@ -38,13 +39,11 @@ Results product_over(Calls& calls, const Arguments& args) {
   return {x};
 }
 
-template <const char* const& op>
+template <FixedText op>
 Results extremum_over(Calls& calls, const Arguments& args) {
   if (reduces_nothing(args[1])) return {in_dtype(calls, args[0].tensor(), args[2])};
   return {in_dtype(calls, calls.one(op, {args[0], ints_of(args[1])}), args[2])};
 }
-constexpr const char* kLargest = "amax";
-constexpr const char* kLeast = "amin";
 
 /// var(inp, dims, correction, *, output_dtype)
 Results variance_over(Calls& calls, const Arguments& args) {
@@ -83,8 +82,8 @@ Gradients grad_divided(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kPrimReductions[] = {
-    {"prims::amax"_op, nullptr, {}, extremum_over<kLargest>, {}, "amax"},
-    {"prims::amin"_op, nullptr, {}, extremum_over<kLeast>, {}, "amin"},
+    {"prims::amax"_op, nullptr, {}, extremum_over<"amax">, {}, "amax"},
+    {"prims::amin"_op, nullptr, {}, extremum_over<"amin">, {}, "amin"},
     {"prims::prod"_op, nullptr, {}, product_over, {}, "prod"},
     {"prims::sum"_op, nullptr, {}, sum_over, {}, "sum"},
     {"prims::var"_op, nullptr, {}, variance_over, {}, "var"},
