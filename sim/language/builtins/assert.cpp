@@ -41,8 +41,7 @@ void assert_pair(Interpreter& in, const Value& a, const Value& b) {
   in.assert_close(a, b);
 }
 
-Value run_assert_close(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("assert_close", {"a", "b"}, std::move(call));
+Value run_assert_close(Interpreter& in, const Value*, const Parameters& given) {
   assert_pair(in, given["a"], given["b"]);
   return {};
 }
@@ -50,7 +49,7 @@ Value run_assert_close(Interpreter& in, const Value*, CallValues call) {
 }  // namespace
 
 BuiltinTable assert_builtins() {
-  static const Builtin kTable[] = {{"assert_close", run_assert_close}};
+  static const Builtin kTable[] = {{"assert_close", "(a, b)", run_assert_close}};
   return kTable;
 }
 

@@ -16,38 +16,32 @@ namespace shardlab {
 
 namespace {
 
-Value run_all_reduce(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("all_reduce", {"t", "op=", "group="}, std::move(call));
+Value run_all_reduce(Interpreter& in, const Value*, const Parameters& given) {
   const ReduceOp op = given.has("op") ? reduction_of(given["op"]) : ReduceOp::kSum;
   return all_reduce(given.tensor("t"), op, group_of(in, given["group"]));
 }
 
-Value run_all_gather(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("all_gather", {"t", "dim", "group="}, std::move(call));
+Value run_all_gather(Interpreter& in, const Value*, const Parameters& given) {
   return all_gather(given.tensor("t"), given.integer("dim"), group_of(in, given["group"]));
 }
 
-Value run_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("reduce_scatter", {"t", "op", "dim", "group="}, std::move(call));
+Value run_reduce_scatter(Interpreter& in, const Value*, const Parameters& given) {
   return reduce_scatter(given.tensor("t"), given.integer("dim"), reduction_of(given["op"]),
                         group_of(in, given["group"]));
 }
 
-Value run_all_to_all(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("all_to_all", {"t", "split_dim", "concat_dim", "group="}, std::move(call));
+Value run_all_to_all(Interpreter& in, const Value*, const Parameters& given) {
   return all_to_all(given.tensor("t"), given.integer("split_dim"), given.integer("concat_dim"),
                     group_of(in, given["group"]));
 }
 
-Value run_broadcast(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("broadcast", {"t", "src", "group="}, std::move(call));
+Value run_broadcast(Interpreter& in, const Value*, const Parameters& given) {
   // The single-device run has the value.
   const std::int64_t source = in.plain() ? 0 : given.integer("src");
   return broadcast(given.tensor("t"), source, group_of(in, given["group"]));
 }
 
-Value run_barrier(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("barrier", {"group="}, std::move(call));
+Value run_barrier(Interpreter& in, const Value*, const Parameters& given) {
   barrier(group_of(in, given["group"]));
   return {};
 }
@@ -62,15 +56,11 @@ ReduceOp written_reduction(const Parameters& given) {
   return reduction_of(lower);
 }
 
-Value run_funcol_all_reduce(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("funcol.all_reduce", {"self", "reduceOp", "group", "tag="},
-                         std::move(call));
+Value run_funcol_all_reduce(Interpreter& in, const Value*, const Parameters& given) {
   return all_reduce(given.tensor("self"), written_reduction(given), group_of(in, given["group"]));
 }
 
-Value run_funcol_all_gather(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("funcol.all_gather_tensor", {"self", "gather_dim", "group", "tag="},
-                         std::move(call));
+Value run_funcol_all_gather(Interpreter& in, const Value*, const Parameters& given) {
   return all_gather(given.tensor("self"), given.integer("gather_dim"),
                     group_of(in, given["group"]));
 }
@@ -118,8 +108,7 @@ Value run_all_to_all_single(Interpreter& in, const Value*, CallValues call) {
                              std::move(call)});
 }
 
-Value run_funcol_broadcast(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("funcol.broadcast", {"self", "src", "group", "tag="}, std::move(call));
+Value run_funcol_broadcast(Interpreter& in, const Value*, const Parameters& given) {
   const std::int64_t source = in.plain() ? 0 : given.integer("src");
   return broadcast(given.tensor("self"), source, group_of(in, given["group"]));
 }
@@ -177,38 +166,41 @@ Value run_nn_all_to_all(Interpreter& in, const Value*, CallValues values) {
   return all_to_all(x, send, receive, call.group());
 }
 
-Value run_wait_tensor(Interpreter&, const Value*, CallValues call) {
-  return Parameters("funcol.wait_tensor", {"tensor"}, std::move(call)).tensor("tensor");
+Value run_wait_tensor(Interpreter&, const Value*, const Parameters& given) {
+  return given.tensor("tensor");
 }
 
 }  // namespace
 
 BuiltinTable collective_builtins() {
   static const Builtin kTable[] = {
-      {"all_gather", run_all_gather},
-      {"all_reduce", run_all_reduce},
-      {"all_to_all", run_all_to_all},
+      {"all_gather", "(t, dim, group=)", run_all_gather},
+      {"all_reduce", "(t, op=, group=)", run_all_reduce},
+      {"all_to_all", "(t, split_dim, concat_dim, group=)", run_all_to_all},
       {"all_to_all_single", run_all_to_all_single},
-      {"barrier", run_barrier},
-      {"broadcast", run_broadcast},
-      {"reduce_scatter", run_reduce_scatter},
+      {"barrier", "(group=)", run_barrier},
+      {"broadcast", "(t, src, group=)", run_broadcast},
+      {"reduce_scatter", "(t, op, dim, group=)", run_reduce_scatter},
   };
   return kTable;
 }
 
 BuiltinTable funcol_builtins() {
   static const Builtin kTable[] = {
-      {"all_gather_single", run_funcol_all_gather},
-      {"all_gather_tensor", run_funcol_all_gather},
-      {"all_gather_tensor_autograd", run_funcol_all_gather},
-      {"all_reduce", run_funcol_all_reduce},
+      {"all_gather_single", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
+       run_funcol_all_gather},
+      {"all_gather_tensor", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
+       run_funcol_all_gather},
+      {"all_gather_tensor_autograd", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
+       run_funcol_all_gather},
+      {"all_reduce", "funcol.all_reduce(self, reduceOp, group, tag=)", run_funcol_all_reduce},
       {"all_to_all_single", run_funcol_all_to_all},
       {"all_to_all_single_autograd", run_funcol_all_to_all},
-      {"broadcast", run_funcol_broadcast},
+      {"broadcast", "funcol.broadcast(self, src, group, tag=)", run_funcol_broadcast},
       {"reduce_scatter_single", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor_autograd", run_funcol_reduce_scatter},
-      {"wait_tensor", run_wait_tensor},
+      {"wait_tensor", "funcol.wait_tensor(tensor)", run_wait_tensor},
   };
   return kTable;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/nesting.h"
@@ -21,14 +22,14 @@ Values& list_of(const Value* self, std::string_view method) {
   refuse_self(self, method, "a list");
 }
 
-const DictValue& dict_of(const Value* self, std::string_view method) {
-  if (const auto* dict = self->get<DictValue>(); dict && !is_set(*self)) return *dict;
-  refuse_self(self, method, "a dict");
-}
+Values& own_items(const Value* self) { return *self->as<ListValue>().items; }
+const DictValue& dict_of(const Value* self) { return self->as<DictValue>(); }
+DictEntries& set_in(const Value* self) { return *self->as<DictValue>().entries; }
+const std::string& text_of(const Value* self) { return self->as<std::string>(); }
 
-const std::string& text_of(const Value* self, std::string_view method) {
-  if (const auto* text = self->get<std::string>()) return *text;
-  refuse_self(self, method, "a string");
+const DictValue& dict_in(const Value* self, std::string_view method) {
+  if (self->is<DictValue>() && !is_set(*self)) return dict_of(self);
+  refuse_self(self, method, "a dict");
 }
 
 DictValue copied(const DictValue& from) {
@@ -38,17 +39,13 @@ DictValue copied(const DictValue& from) {
   return copy;
 }
 
-Value run_append(Interpreter&, const Value* self, CallValues call) {
-  Values& items = list_of(self, "append");
-  const Parameters given("append", {"item"}, std::move(call));
+Value run_append(Interpreter&, const Value* self, const Parameters& given) {
   check_stored(*self, given["item"]);
-  items.push_back(given["item"]);
+  own_items(self).push_back(given["item"]);
   return {};
 }
 
-Value run_extend(Interpreter& in, const Value* self, CallValues call) {
-  list_of(self, "extend");
-  const Parameters given("extend", {"items"}, std::move(call));
+Value run_extend(Interpreter& in, const Value* self, const Parameters& given) {
   extend(in, *self, given["items"]);
   return {};
 }
@@ -69,7 +66,7 @@ Value pop_entry(const DictValue& dict, CallValues call) {
 }
 
 Value run_pop(Interpreter&, const Value* self, CallValues call) {
-  if (self->is<DictValue>()) return pop_entry(dict_of(self, "pop"), std::move(call));
+  if (self->is<DictValue>()) return pop_entry(dict_in(self, "pop"), std::move(call));
   Values& items = list_of(self, "pop");
   const Parameters given("pop", {"index="}, std::move(call));
   const auto size = static_cast<std::int64_t>(items.size());
@@ -111,36 +108,27 @@ Value view_of(Values items, std::string_view name) {
   return list;
 }
 
-Value run_keys(Interpreter&, const Value* self, CallValues) {
-  Values out;
-  for (const auto& [key, value] : *dict_of(self, "keys").entries) out.push_back(key);
-  return view_of(std::move(out), "dict_keys");
-}
-
-Value run_values(Interpreter&, const Value* self, CallValues) {
-  Values out;
-  for (const auto& [key, value] : *dict_of(self, "values").entries) out.push_back(value);
-  return view_of(std::move(out), "dict_values");
-}
-
-Value run_items(Interpreter&, const Value* self, CallValues) {
-  Values out;
-  for (const auto& [key, value] : *dict_of(self, "items").entries) {
-    out.push_back(make_tuple({key, value}));
+template <FixedText kName, Value (*part)(const Value& key, const Value& value)>
+Value run_view(Interpreter&, const Value* self, CallValues) {
+  if (!self->is<DictValue>() || is_set(*self)) {
+    refuse_self(self, std::string_view(kName).substr(5), "a dict");
   }
-  return view_of(std::move(out), "dict_items");
+  Values out;
+  for (const auto& [key, value] : *dict_of(self).entries) out.push_back(part(key, value));
+  return view_of(std::move(out), kName);
 }
+Value view_key(const Value& key, const Value&) { return key; }
+Value view_value(const Value&, const Value& value) { return value; }
+Value view_entry(const Value& key, const Value& value) { return make_tuple({key, value}); }
 
-Value run_get(Interpreter&, const Value* self, CallValues call) {
-  const DictValue& dict = dict_of(self, "get");
-  const Parameters given("get", {"key", "default="}, std::move(call));
+Value run_get(Interpreter&, const Value* self, const Parameters& given) {
+  const DictValue& dict = dict_of(self);
   const Value* const found = dict.entries->find(given["key"]);
   return found != nullptr ? *found : given["default"];
 }
 
-Value run_join(Interpreter& in, const Value* self, CallValues call) {
-  const std::string& separator = text_of(self, "join");
-  const Parameters given("join", {"items"}, std::move(call));
+Value run_join(Interpreter& in, const Value* self, const Parameters& given) {
+  const std::string& separator = text_of(self);
   std::string out;
   bool first = true;
   for (const Value& item : in.iterate(given["items"])) {
@@ -154,14 +142,13 @@ Value run_join(Interpreter& in, const Value* self, CallValues call) {
   return out;
 }
 
-Value run_insert(Interpreter&, const Value* self, CallValues call) {
-  Values& items = list_of(self, "insert");
-  const Parameters given("insert", {"index", "item"}, std::move(call));
+Value run_insert(Interpreter&, const Value* self, const Parameters& given) {
+  Values& all = own_items(self);
   check_stored(*self, given["item"]);
-  const auto size = static_cast<std::int64_t>(items.size());
+  const auto size = static_cast<std::int64_t>(all.size());
   std::int64_t index = given.integer("index");
   if (index < 0) index += size;
-  items.insert(items.begin() + std::clamp<std::int64_t>(index, 0, size), given["item"]);
+  all.insert(all.begin() + std::clamp<std::int64_t>(index, 0, size), given["item"]);
   return {};
 }
 
@@ -185,10 +172,8 @@ Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
   return {};
 }
 
-Value run_reverse(Interpreter&, const Value* self, CallValues call) {
-  Values& items = list_of(self, "reverse");
-  const Parameters given("reverse", {}, std::move(call));
-  std::ranges::reverse(items);
+Value run_reverse(Interpreter&, const Value* self, const Parameters&) {
+  std::ranges::reverse(own_items(self));
   return {};
 }
 
@@ -199,8 +184,7 @@ Value run_sort(Interpreter& in, const Value* self, CallValues call) {
   return {};
 }
 
-Value run_clear(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("clear", {}, std::move(call));
+Value run_clear(Interpreter&, const Value* self, const Parameters&) {
   if (const auto* dict = self->get<DictValue>()) {
     dict->entries->clear();
   } else {
@@ -209,8 +193,7 @@ Value run_clear(Interpreter&, const Value* self, CallValues call) {
   return {};
 }
 
-Value run_copy(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("copy", {}, std::move(call));
+Value run_copy(Interpreter&, const Value* self, const Parameters&) {
   if (!self->is<DictValue>()) return make_list(list_of(self, "copy"));
   return copied(self->as<DictValue>());
 }
@@ -224,8 +207,7 @@ std::size_t count_of(std::string_view text, std::string_view part) {
 }
 
 // count() of a list, a tuple or a string.
-Value run_count(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("count", {"item"}, std::move(call));
+Value run_count(Interpreter&, const Value* self, const Parameters& given) {
   if (const auto* text = self->get<std::string>()) {
     const std::string part = given.text("item");
     if (part.empty()) given.refuse("item", "a text that is not empty", "\"a\"");
@@ -236,16 +218,14 @@ Value run_count(Interpreter&, const Value* self, CallValues call) {
       items_of(*self), [&](const Value& item) { return equal(item, given["item"]); }));
 }
 
-Value run_setdefault(Interpreter&, const Value* self, CallValues call) {
-  const DictValue& dict = dict_of(self, "setdefault");
-  const Parameters given("setdefault", {"key", "default="}, std::move(call));
+Value run_setdefault(Interpreter&, const Value* self, const Parameters& given) {
+  const DictValue& dict = dict_of(self);
   if (dict.entries->find(given["key"]) == nullptr) store(dict, given["key"], given["default"]);
   return *dict.entries->find(given["key"]);
 }
 
-DictEntries& set_in(const Value* self, std::string_view method) {
+void check_set(const Value* self, std::string_view method) {
   if (!is_set(*self)) refuse_self(self, method, "a set");
-  return *self->as<DictValue>().entries;
 }
 
 Value set_of(Interpreter& in, const Value& items) {
@@ -254,29 +234,25 @@ Value set_of(Interpreter& in, const Value& items) {
   return made;
 }
 
-Value run_add(Interpreter&, const Value* self, CallValues call) {
-  if (!is_set(*self)) refuse_self(self, "add", "a set or a tensor");
-  const Parameters given("add", {"item"}, std::move(call));
+Value run_add(Interpreter&, const Value* self, const Parameters& given) {
   store(self->as<DictValue>(), given["item"], {});
   return {};
 }
 
-Value run_discard(Interpreter&, const Value* self, CallValues call) {
-  DictEntries& own = set_in(self, "discard");
-  const Parameters given("discard", {"item"}, std::move(call));
-  own.erase(given["item"]);
+Value run_discard(Interpreter&, const Value* self, const Parameters& given) {
+  set_in(self).erase(given["item"]);
   return {};
 }
 
 Value run_union(Interpreter& in, const Value* self, CallValues call) {
-  set_in(self, "union");
+  check_set(self, "union");
   const Value made = copied(self->as<DictValue>());
   for (const Value& other : call.positional) extend(in, made, other);
   return made;
 }
 
 Value run_intersection(Interpreter& in, const Value* self, CallValues call) {
-  set_in(self, "intersection");
+  check_set(self, "intersection");
   if (call.positional.empty()) return copied(self->as<DictValue>());
   Value made = *self;
   for (const Value& other : call.positional) {
@@ -296,7 +272,8 @@ Value run_intersection(Interpreter& in, const Value* self, CallValues call) {
 }
 
 Value run_difference(Interpreter& in, const Value* self, CallValues call) {
-  const DictEntries& own = set_in(self, "difference");
+  check_set(self, "difference");
+  const DictEntries& own = set_in(self);
   if (call.positional.empty() || !call.positional[0].is<DictValue>()) {
     const DictValue made = copied(self->as<DictValue>());
     for (const Value& other : call.positional) {
@@ -313,33 +290,22 @@ Value run_difference(Interpreter& in, const Value* self, CallValues call) {
   return made;
 }
 
-Value run_symmetric_difference(Interpreter& in, const Value* self, CallValues call) {
-  const DictEntries& own = set_in(self, "symmetric_difference");
-  const Parameters given("symmetric_difference", {"other"}, std::move(call));
+Value run_symmetric_difference(Interpreter& in, const Value* self, const Parameters& given) {
   const Value made = set_of(in, given["other"]);
-  made.as<DictValue>().entries->toggle(own);
+  made.as<DictValue>().entries->toggle(set_in(self));
   return made;
 }
 
-bool set_compares(Interpreter& in, const Value* self, std::string_view method, ast::CompareOp op,
-                  CallValues call) {
-  if (!is_set(*self)) refuse_self(self, method, "a set");
-  const Parameters given(method, {"other"}, std::move(call));
-  return in.truth(in.compare(op, *self, set_of(in, given["other"])));
-}
-Value run_issubset(Interpreter& in, const Value* self, CallValues call) {
-  return set_compares(in, self, "issubset", ast::CompareOp::kLessEqual, std::move(call));
-}
-Value run_issuperset(Interpreter& in, const Value* self, CallValues call) {
-  return set_compares(in, self, "issuperset", ast::CompareOp::kGreaterEqual, std::move(call));
+template <ast::CompareOp kOp>
+Value run_set_compares(Interpreter& in, const Value* self, const Parameters& given) {
+  return in.truth(in.compare(kOp, *self, set_of(in, given["other"])));
 }
 Value run_isdisjoint(Interpreter& in, const Value* self, CallValues call) {
   return !in.truth(run_intersection(in, self, std::move(call)));
 }
 
-Value run_popitem(Interpreter&, const Value* self, CallValues call) {
-  DictEntries& entries = *dict_of(self, "popitem").entries;
-  const Parameters given("popitem", {}, std::move(call));
+Value run_popitem(Interpreter&, const Value* self, const Parameters&) {
+  DictEntries& entries = *dict_of(self).entries;
   if (entries.empty()) {
     fail_as("KeyError: 'popitem(): dictionary is empty'",
             Fix{"look first whether it is empty: if d"}, "popitem: the dict is empty");
@@ -361,7 +327,7 @@ Value run_update(Interpreter& in, const Value* self, CallValues call) {
     for (const Value& more : call.positional) extend(in, *self, more);
     return {};
   }
-  const DictValue& dict = dict_of(self, "update");
+  const DictValue& dict = dict_in(self, "update");
   const Parameters given("update", {"other="}, std::move(call), Parameters::Others::kKeep);
   if (given.has("other")) {
     const auto* other = given["other"].get<DictValue>();
@@ -373,8 +339,7 @@ Value run_update(Interpreter& in, const Value* self, CallValues call) {
 }
 
 // numel() of a shape: the number of elements.
-Value run_shape_numel(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("numel", {}, std::move(call));
+Value run_shape_numel(Interpreter&, const Value* self, const Parameters&) {
   const auto dims = dims_of(*self);
   if (!dims) refuse_self(self, "numel", "a tensor or its shape");
   return product(*dims);
@@ -383,27 +348,17 @@ Value run_shape_numel(Interpreter&, const Value* self, CallValues call) {
 constexpr std::string_view kBlanks = " \t\n\r\f\v";
 
 // Without the characters at its ends, or at one of them.
-Value stripped(const Value* self, std::string_view method, CallValues call, bool left, bool right) {
-  std::string_view text = text_of(self, method);
-  const Parameters given(method, {"characters="}, std::move(call));
+template <bool kLeft, bool kRight>
+Value run_strip(Interpreter&, const Value* self, const Parameters& given) {
+  std::string_view text = text_of(self);
   const std::string own = given.text_or("characters", std::string(kBlanks));
-  while (left && !text.empty() && own.find(text.front()) != own.npos) text.remove_prefix(1);
-  while (right && !text.empty() && own.find(text.back()) != own.npos) text.remove_suffix(1);
+  while (kLeft && !text.empty() && own.find(text.front()) != own.npos) text.remove_prefix(1);
+  while (kRight && !text.empty() && own.find(text.back()) != own.npos) text.remove_suffix(1);
   return std::string(text);
 }
-Value run_strip(Interpreter&, const Value* self, CallValues call) {
-  return stripped(self, "strip", std::move(call), true, true);
-}
-Value run_lstrip(Interpreter&, const Value* self, CallValues call) {
-  return stripped(self, "lstrip", std::move(call), true, false);
-}
-Value run_rstrip(Interpreter&, const Value* self, CallValues call) {
-  return stripped(self, "rstrip", std::move(call), false, true);
-}
 
-Value run_split(Interpreter&, const Value* self, CallValues call) {
-  const std::string& text = text_of(self, "split");
-  const Parameters given("split", {"separator=", "maxsplit="}, std::move(call));
+Value run_split(Interpreter&, const Value* self, const Parameters& given) {
+  const std::string& text = text_of(self);
   std::int64_t left = given.integer_or("maxsplit", -1);
   Values parts;
   if (!given.has("separator")) {
@@ -425,9 +380,8 @@ Value run_split(Interpreter&, const Value* self, CallValues call) {
   return make_list(std::move(parts));
 }
 
-Value run_replace(Interpreter&, const Value* self, CallValues call) {
-  const std::string& text = text_of(self, "replace");
-  const Parameters given("replace", {"old", "new"}, std::move(call));
+Value run_replace(Interpreter&, const Value* self, const Parameters& given) {
+  const std::string& text = text_of(self);
   const std::string old = given.text("old"), by = given.text("new");
   if (old.empty()) given.refuse("old", "a text that is not empty", "\"a\"");
   std::string out;
@@ -441,60 +395,59 @@ Value run_replace(Interpreter&, const Value* self, CallValues call) {
 }
 
 Value run_format(Interpreter&, const Value* self, CallValues call) {
-  return formatted(text_of(self, "format"), call);
+  if (!self->is<std::string>()) refuse_self(self, "format", "a string");
+  return formatted(text_of(self), call);
 }
 
-Value run_startswith(Interpreter&, const Value* self, CallValues call) {
-  const std::string& text = text_of(self, "startswith");
-  return text.starts_with(Parameters("startswith", {"prefix"}, std::move(call)).text("prefix"));
+Value run_startswith(Interpreter&, const Value* self, const Parameters& given) {
+  return text_of(self).starts_with(given.text("prefix"));
 }
 
-Value run_endswith(Interpreter&, const Value* self, CallValues call) {
-  const std::string& text = text_of(self, "endswith");
-  return text.ends_with(Parameters("endswith", {"suffix"}, std::move(call)).text("suffix"));
+Value run_endswith(Interpreter&, const Value* self, const Parameters& given) {
+  return text_of(self).ends_with(given.text("suffix"));
 }
 
 }  // namespace
 
 BuiltinTable container_methods() {
   static const std::vector<Builtin> kTable = joined({
-      {"add", run_add},
-      {"append", run_append},
-      {"clear", run_clear},
-      {"copy", run_copy},
-      {"count", run_count},
-      {"discard", run_discard},
-      {"endswith", run_endswith},
-      {"extend", run_extend},
+      {"add", "a set or a tensor: (item)", run_add},
+      {"append", "a list: (item)", run_append},
+      {"clear", "()", run_clear},
+      {"copy", "()", run_copy},
+      {"count", "(item)", run_count},
+      {"discard", "a set: (item)", run_discard},
+      {"endswith", "a string: (suffix)", run_endswith},
+      {"extend", "a list: (items)", run_extend},
       {"format", run_format},
-      {"get", run_get},
+      {"get", "a dict: (key, default=)", run_get},
       {"index", run_index},
-      {"insert", run_insert},
-      {"items", run_items},
-      {"join", run_join},
-      {"keys", run_keys},
-      {"lstrip", run_lstrip},
-      {"numel", run_shape_numel},
+      {"insert", "a list: (index, item)", run_insert},
+      {"items", run_view<"dict_items", view_entry>},
+      {"join", "a string: (items)", run_join},
+      {"keys", run_view<"dict_keys", view_key>},
+      {"lstrip", "a string: (characters=)", run_strip<true, false>},
+      {"numel", "()", run_shape_numel},
       {"pop", run_pop},
       {"remove", run_remove_item},
-      {"replace", run_replace},
-      {"reverse", run_reverse},
-      {"rstrip", run_rstrip},
-      {"setdefault", run_setdefault},
+      {"replace", "a string: (old, new)", run_replace},
+      {"reverse", "a list: ()", run_reverse},
+      {"rstrip", "a string: (characters=)", run_strip<false, true>},
+      {"setdefault", "a dict: (key, default=)", run_setdefault},
       {"sort", run_sort},
-      {"split", run_split},
-      {"startswith", run_startswith},
-      {"strip", run_strip},
+      {"split", "a string: (separator=, maxsplit=)", run_split},
+      {"startswith", "a string: (prefix)", run_startswith},
+      {"strip", "a string: (characters=)", run_strip<true, true>},
       {"update", run_update},
-      {"values", run_values},
-      {"popitem", run_popitem},
+      {"values", run_view<"dict_values", view_value>},
+      {"popitem", "a dict: ()", run_popitem},
 
       {"union", run_union},
       {"intersection", run_intersection},
       {"difference", run_difference},
-      {"symmetric_difference", run_symmetric_difference},
-      {"issubset", run_issubset},
-      {"issuperset", run_issuperset},
+      {"symmetric_difference", "a set: (other)", run_symmetric_difference},
+      {"issubset", "a set: (other)", run_set_compares<ast::CompareOp::kLessEqual>},
+      {"issuperset", "a set: (other)", run_set_compares<ast::CompareOp::kGreaterEqual>},
       {"isdisjoint", run_isdisjoint},
   });
   return kTable;

@@ -34,31 +34,24 @@ class GradModeContext final : public ContextManager {
   std::vector<bool> before_;
 };
 
-Value run_no_grad(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("no_grad", {}, std::move(call));
+Value run_no_grad(Interpreter&, const Value*, const Parameters&) {
   return make_context<GradModeContext>(false);
 }
 
-Value run_enable_grad(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("enable_grad", {}, std::move(call));
+Value run_enable_grad(Interpreter&, const Value*, const Parameters&) {
   return make_context<GradModeContext>(true);
 }
 
 // PyTorch's also takes effect without a `with`, and then nothing undoes it.
-Value run_set_grad_enabled(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("set_grad_enabled", {"mode"}, std::move(call));
+Value run_set_grad_enabled(Interpreter&, const Value*, const Parameters& given) {
   return make_context<GradModeContext>(given.flag_or("mode", true));
 }
 
-Value run_inference_mode(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("inference_mode", {"mode="}, std::move(call));
+Value run_inference_mode(Interpreter&, const Value*, const Parameters& given) {
   return make_context<GradModeContext>(!given.flag_or("mode", true));
 }
 
-Value run_is_grad_enabled(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("is_grad_enabled", {}, std::move(call));
-  return grad_enabled();
-}
+Value run_is_grad_enabled(Interpreter&, const Value*, const Parameters&) { return grad_enabled(); }
 
 class ImplicitReplication final : public ContextManager {
  public:
@@ -77,8 +70,7 @@ class ImplicitReplication final : public ContextManager {
   std::vector<MixedTensors> before_;
 };
 
-Value run_implicit_replication(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("implicit_replication", {}, std::move(call));
+Value run_implicit_replication(Interpreter&, const Value*, const Parameters&) {
   return make_context<ImplicitReplication>();
 }
 
@@ -101,20 +93,17 @@ const CommDebugMode& counted_by(const Value* self) {
   return dynamic_cast<const DebugMode&>(*self->as<ObjectValue>().object).counted();
 }
 
-Value run_debug_mode(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("CommDebugMode", {}, std::move(call));
+Value run_debug_mode(Interpreter&, const Value*, const Parameters&) {
   return make_context<DebugMode>();
 }
 
 // The single-device run gets the counts of the ranks.
-Value run_total_counts(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_total_counts", {}, std::move(call));
+Value run_total_counts(Interpreter& in, const Value* self, const Parameters&) {
   const std::int64_t total = counted_by(self).total();
   return in.answer([&] { return Value(total); }, total);
 }
 
-Value run_comm_counts(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_comm_counts", {}, std::move(call));
+Value run_comm_counts(Interpreter& in, const Value* self, const Parameters&) {
   const CommDebugMode& counted = counted_by(self);
   const DictValue none = make_dict();
   return in.answer(
@@ -134,21 +123,21 @@ Value run_comm_counts(Interpreter& in, const Value* self, CallValues call) {
 
 BuiltinTable context_builtins() {
   static const Builtin kTable[] = {
-      {"CommDebugMode", run_debug_mode},
-      {"enable_grad", run_enable_grad},
-      {"implicit_replication", run_implicit_replication},
-      {"inference_mode", run_inference_mode},
-      {"is_grad_enabled", run_is_grad_enabled},
-      {"no_grad", run_no_grad},
-      {"set_grad_enabled", run_set_grad_enabled},
+      {"CommDebugMode", "()", run_debug_mode},
+      {"enable_grad", "()", run_enable_grad},
+      {"implicit_replication", "()", run_implicit_replication},
+      {"inference_mode", "(mode=)", run_inference_mode},
+      {"is_grad_enabled", "()", run_is_grad_enabled},
+      {"no_grad", "()", run_no_grad},
+      {"set_grad_enabled", "(mode)", run_set_grad_enabled},
   };
   return kTable;
 }
 
 BuiltinTable debug_mode_methods() {
   static const Builtin kTable[] = {
-      {"get_comm_counts", run_comm_counts},
-      {"get_total_counts", run_total_counts},
+      {"get_comm_counts", "()", run_comm_counts},
+      {"get_total_counts", "()", run_total_counts},
   };
   return kTable;
 }

@@ -37,10 +37,7 @@ Arena& arena_of(const Interpreter& in) { return in.setup().layout->arena(); }
 
 // init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp")). The scenario's is `mesh`, also
 // without its names.
-Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("init_device_mesh",
-                         {"device_type", "mesh_shape", "mesh_dim_names=", "backend_override="},
-                         std::move(call));
+Value run_init_device_mesh(Interpreter& in, const Value*, const Parameters& given) {
   const MeshLayout& own = *in.setup().reported;
   const std::vector<std::string> names = names_given(given);
   const Dims shape = given.sizes("mesh_shape");
@@ -106,11 +103,7 @@ void warn_of_sorted_groups(const MeshLayout& layout) {
       place_text(current_rank().position), text_of_list(dims, ", "), layout.text()));
 }
 
-Value run_make_mesh(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given(
-      "DeviceMesh",
-      {"device_type", "mesh", "mesh_dim_names=", "backend_override=", "preserve_rank_order="},
-      std::move(call));
+Value run_make_mesh(Interpreter& in, const Value*, const Parameters& given) {
   const MeshLayout* layout = arena_of(in).layout(ranks_given(in, given));
   if (!given.flag_or("preserve_rank_order", false)) warn_of_sorted_groups(*layout);
   warn_of_fake(*layout, given["backend_override"]);
@@ -124,9 +117,7 @@ GroupValue group_in(const Value& value) {
        "DeviceMesh.from_group: {} is no group with this rank", repr(value));
 }
 
-Value run_from_group(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("DeviceMesh.from_group",
-                         {"group", "device_type", "mesh=", "mesh_dim_names="}, std::move(call));
+Value run_from_group(Interpreter& in, const Value*, const Parameters& given) {
   std::vector<GroupValue> groups;
   const bool list = given["group"].is_sequence();
   if (list) {
@@ -172,8 +163,7 @@ Value run_from_group(Interpreter& in, const Value*, CallValues call) {
   return mesh;
 }
 
-Value run_concatenate(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("DeviceMesh._concatenate", {"device_mesh_list"}, std::move(call));
+Value run_concatenate(Interpreter& in, const Value*, const Parameters& given) {
   constexpr std::string_view kList = "device_mesh_list";
   std::vector<MeshView> views;
   const Values none, &meshes = given[kList].is_sequence() ? items_of(given[kList]) : none;
@@ -191,15 +181,21 @@ Value run_concatenate(Interpreter& in, const Value*, CallValues call) {
 }  // namespace
 
 BuiltinTable device_mesh_builtins() {
-  static const Builtin kTable[] = {{std::string(kMakeMesh), run_make_mesh},
-                                   {"_concatenate", run_concatenate},
-                                   {"from_group", run_from_group}};
+  static const Builtin kTable[] = {
+      {std::string(kMakeMesh),
+       "DeviceMesh(device_type, mesh, mesh_dim_names=, backend_override=, preserve_rank_order=)",
+       run_make_mesh},
+      {"_concatenate", "DeviceMesh._concatenate(device_mesh_list)", run_concatenate},
+      {"from_group", "DeviceMesh.from_group(group, device_type, mesh=, mesh_dim_names=)",
+       run_from_group}};
   return kTable;
 }
 
 BuiltinTable mesh_builtins() {
-  static const Builtin kTable[] = {{"init_device_mesh", run_init_device_mesh},
-                                   {"local_map", run_local_map}};
+  static const Builtin kTable[] = {
+      {"init_device_mesh", "(device_type, mesh_shape, mesh_dim_names=, backend_override=)",
+       run_init_device_mesh},
+      {"local_map", run_local_map}};
   return kTable;
 }
 

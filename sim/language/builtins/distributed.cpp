@@ -104,10 +104,7 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
 }
 
 // PyTorch's spelling: distribute_tensor(t, mesh, [S(0), R]); without placements all are R.
-Value run_distribute_tensor(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("distribute_tensor",
-                         {"tensor", "device_mesh=", "placements=", "src_data_rank="},
-                         std::move(call));
+Value run_distribute_tensor(Interpreter& in, const Value*, const Parameters& given) {
   CallValues own{{given["tensor"], given["placements"]}, {{"mesh", given["device_mesh"]}}};
   if (given.has("src_data_rank"))
     own.keywords.emplace_back("src_data_rank", given["src_data_rank"]);
@@ -144,11 +141,7 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
 }
 
 // DTensor.from_local(t, mesh, placements, run_check=, shape=, stride=).
-Value run_dtensor_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given(
-      "DTensor.from_local",
-      {"local_tensor", "device_mesh=", "placements=", "run_check=", "shape=", "stride="},
-      std::move(call));
+Value run_dtensor_from_local(Interpreter& in, const Value*, const Parameters& given) {
   CallValues own{{given["local_tensor"], given["device_mesh"], given["placements"]}, {}};
   for (const char* name : {"run_check", "shape"}) {
     if (given.has(name)) own.keywords.emplace_back(name, given[name]);
@@ -234,24 +227,23 @@ DTensor local_part(const Parameters& given, const DTensor& tensor) {
   return to_local(tensor, normalized(placements_listed(given, "grad_placements"), tensor.ndim()));
 }
 
-Value run_to_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("to_local", {"x", "grad_placements="}, std::move(call));
+Value run_to_local(Interpreter& in, const Value*, const Parameters& given) {
   const DTensor tensor = given.tensor("x");
   return moved(
       in, tensor, [&] { return local_part(given, tensor); }, Common::kMemory);
 }
 
-Value run_full_tensor(Interpreter& in, const Value*, CallValues call) {
-  const DTensor tensor = Parameters("full_tensor", {"x"}, std::move(call)).tensor("x");
+Value run_full_tensor(Interpreter& in, const Value*, const Parameters& given) {
+  const DTensor tensor = given.tensor("x");
   return moved(in, tensor, [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
 }
 
-Value run_detach(Interpreter&, const Value*, CallValues call) {
-  return detach(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
+Value run_detach(Interpreter&, const Value*, const Parameters& given) {
+  return detach(given.tensor("input"));
 }
 
-Value run_detach_here(Interpreter&, const Value*, CallValues call) {
-  const DTensor input = Parameters("detach_", {"input"}, std::move(call)).tensor("input");
+Value run_detach_here(Interpreter&, const Value*, const Parameters& given) {
+  const DTensor input = given.tensor("input");
   detach_in_place(input);
   return input;
 }
@@ -275,9 +267,7 @@ std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) 
   given.refuse(name, "a tensor or a list of tensors", "[x, y]");
 }
 
-Value run_backward(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("backward", {"loss", "gradient=", "retain_graph=", "create_graph="},
-                         std::move(call));
+Value run_backward(Interpreter& in, const Value*, const Parameters& given) {
   in.backward_from(given["loss"].is_sequence() && items_of(given["loss"]).size() == 1
                        ? tensors_of(given, "loss")[0]
                        : given.tensor("loss"),
@@ -297,11 +287,7 @@ void check_differentiated(const DTensor& input, std::size_t index) {
        "grad: the result does not depend on input {}", index);
 }
 
-Value run_grad(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("grad",
-                         {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=",
-                          "allow_unused=", "create_graph="},
-                         std::move(call));
+Value run_grad(Interpreter& in, const Value*, const Parameters& given) {
   const std::string_view seed_name = given.has("grad_outputs") ? "grad_outputs" : "gradient";
   const DTensor seed = given.has(seed_name) ? given.tensor(seed_name) : DTensor();
   const std::vector<DTensor> inputs = tensors_of(given, "inputs");
@@ -339,27 +325,37 @@ DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
 }
 
 BuiltinTable autograd_builtins() {
-  static const Builtin kTable[] = {{"backward", run_backward}, {"grad", run_grad}};
+  static const Builtin kTable[] = {
+      {"backward", "(loss, gradient=, retain_graph=, create_graph=)", run_backward},
+      {"grad",
+       "(loss, inputs, gradient=, grad_outputs=, retain_graph=, allow_unused=, create_graph=)",
+       run_grad}};
   return kTable;
 }
 
 BuiltinTable dtensor_builtins() {
-  static const Builtin kTable[] = {{"from_local", run_dtensor_from_local}};
+  static const Builtin kTable[] = {
+      {"from_local",
+       "DTensor.from_local(local_tensor, device_mesh=, placements=, run_check=, shape=, stride=)",
+       run_dtensor_from_local}};
   return kTable;
 }
 
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {
-      {"backward", run_backward},
-      {"detach", run_detach},
-      {"detach_", run_detach_here},
+      {"backward", "(loss, gradient=, retain_graph=, create_graph=)", run_backward},
+      {"detach", "(input)", run_detach},
+      {"detach_", "(input)", run_detach_here},
       {"distribute", run_distribute},
-      {"distribute_tensor", run_distribute_tensor},
+      {"distribute_tensor", "(tensor, device_mesh=, placements=, src_data_rank=)",
+       run_distribute_tensor},
       {"from_local", run_from_local},
-      {"full_tensor", run_full_tensor},
-      {"grad", run_grad},
+      {"full_tensor", "(x)", run_full_tensor},
+      {"grad",
+       "(loss, inputs, gradient=, grad_outputs=, retain_graph=, allow_unused=, create_graph=)",
+       run_grad},
       {"redistribute", run_redistribute},
-      {"to_local", run_to_local},
+      {"to_local", "(x, grad_placements=)", run_to_local},
   };
   return kTable;
 }

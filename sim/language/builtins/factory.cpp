@@ -5,6 +5,7 @@
 #include "api/mesh.h"
 #include "autograd/program.h"
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
@@ -110,21 +111,10 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   return made;
 }
 
-template <const char* kName>
+template <FixedText kName>
 Value run_factory(Interpreter& in, const Value*, CallValues call) {
   return make(in, kName, std::move(call));
 }
-
-constexpr char kArange[] = "arange";
-constexpr char kEmpty[] = "empty";
-constexpr char kEye[] = "eye";
-constexpr char kFull[] = "full";
-constexpr char kLinspace[] = "linspace";
-constexpr char kOnes[] = "ones";
-constexpr char kRand[] = "rand";
-constexpr char kRandint[] = "randint";
-constexpr char kRandn[] = "randn";
-constexpr char kZeros[] = "zeros";
 
 [[noreturn]] void refuse_rows() {
   fail(Fix{"give all rows the same number of items"}, "tensor: the rows have different lengths");
@@ -148,26 +138,22 @@ void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Val
   for (const Value& item : items) flatten(item, shape, depth + 1, out);
 }
 
-Value run_generator(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("Generator", {"device="}, std::move(call));
+Value run_generator(Interpreter&, const Value*, const Parameters&) {
   return ObjectValue{std::make_shared<GeneratorObject>()};
 }
 
-Value run_manual_seed(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("manual_seed", {"seed"}, std::move(call));
+Value run_manual_seed(Interpreter&, const Value* self, const Parameters& given) {
   manual_seed(static_cast<std::uint64_t>(given.integer("seed")), generator_of(*self)->state());
   return *self;
 }
 
 // torch.manual_seed: of all draws that name no generator.
-Value run_seed(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("manual_seed", {"seed"}, std::move(call));
+Value run_seed(Interpreter&, const Value*, const Parameters& given) {
   manual_seed(static_cast<std::uint64_t>(given.integer("seed")));
   return {};
 }
 
-Value run_initial_seed(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("initial_seed", {}, std::move(call));
+Value run_initial_seed(Interpreter&, const Value* self, const Parameters&) {
   return static_cast<std::int64_t>(generator_of(*self)->state()->seed);
 }
 
@@ -208,28 +194,28 @@ const GeneratorObject* generator_of(const Value& value) {
 
 BuiltinTable generator_methods() {
   static const Builtin kTable[] = {
-      {"initial_seed", run_initial_seed},
-      {"manual_seed", run_manual_seed},
+      {"initial_seed", "()", run_initial_seed},
+      {"manual_seed", "(seed)", run_manual_seed},
   };
   return kTable;
 }
 
 BuiltinTable factory_builtins() {
   static const Builtin kTable[] = {
-      {"Generator", run_generator},
-      {"arange", run_factory<kArange>},
+      {"Generator", "(device=)", run_generator},
+      {"arange", run_factory<"arange">},
       {"as_tensor", run_as_tensor},
-      {"empty", run_factory<kEmpty>},
-      {"eye", run_factory<kEye>},
-      {"full", run_factory<kFull>},
-      {"linspace", run_factory<kLinspace>},
-      {"manual_seed", run_seed},
-      {"ones", run_factory<kOnes>},
-      {"rand", run_factory<kRand>},
-      {"randint", run_factory<kRandint>},
-      {"randn", run_factory<kRandn>},
+      {"empty", run_factory<"empty">},
+      {"eye", run_factory<"eye">},
+      {"full", run_factory<"full">},
+      {"linspace", run_factory<"linspace">},
+      {"manual_seed", "(seed)", run_seed},
+      {"ones", run_factory<"ones">},
+      {"rand", run_factory<"rand">},
+      {"randint", run_factory<"randint">},
+      {"randn", run_factory<"randn">},
       {"tensor", run_tensor},
-      {"zeros", run_factory<kZeros>},
+      {"zeros", run_factory<"zeros">},
   };
   return kTable;
 }

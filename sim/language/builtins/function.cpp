@@ -86,8 +86,7 @@ Value run_mark_non_differentiable(Interpreter&, const Value* self, CallValues ca
   return {};
 }
 
-Value run_set_materialize_grads(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("ctx.set_materialize_grads", {"value"}, std::move(call));
+Value run_set_materialize_grads(Interpreter&, const Value* self, const Parameters& given) {
   context_of(self).set_materialize_grads(given.flag_or("value", true));
   return {};
 }
@@ -220,7 +219,7 @@ BuiltinTable function_context_methods() {
       {"needs_input_grad", run_needs_input_grad, kValue},
       {"save_for_backward", run_save_for_backward},
       {"saved_tensors", run_saved_tensors, kValue},
-      {"set_materialize_grads", run_set_materialize_grads},
+      {"set_materialize_grads", "ctx.set_materialize_grads(value)", run_set_materialize_grads},
   };
   return kTable;
 }

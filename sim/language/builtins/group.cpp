@@ -50,13 +50,11 @@ Value list_of(const std::vector<std::int64_t>& ranks) {
 
 const GroupValue& group_of(const Value* self) { return self->as<GroupValue>(); }
 
-Value run_rank(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("rank", {}, std::move(call));
+Value run_rank(Interpreter& in, const Value* self, const Parameters&) {
   return rank_in(in, group_of(self));
 }
 
-Value run_size(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("size", {}, std::move(call));
+Value run_size(Interpreter& in, const Value* self, const Parameters&) {
   return size_of(in, group_of(self));
 }
 
@@ -64,8 +62,7 @@ Value run_group_name(Interpreter&, const Value* self, CallValues) {
   return group_name(group_of(self));
 }
 
-Value run_backend_name(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("_get_backend_name", {}, std::move(call));
+Value run_backend_name(Interpreter& in, const Value*, const Parameters&) {
   return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
 }
 
@@ -81,8 +78,7 @@ std::vector<GroupValue> known_groups(const Interpreter& in) {
   return groups;
 }
 
-Value run_size_by_name(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("_get_group_size_by_name", {"group_name"}, std::move(call));
+Value run_size_by_name(Interpreter& in, const Value*, const Parameters& given) {
   const std::string name = given.text("group_name");
   std::vector<std::string> names;
   for (const GroupValue& group : known_groups(in)) {
@@ -95,12 +91,11 @@ Value run_size_by_name(Interpreter& in, const Value*, CallValues call) {
       .with("fix", suggest(name, names));
 }
 
-Value run_tag(Interpreter&, const Value*, CallValues call) {
-  return tag_of(group_value(Parameters("_get_group_tag", {"group"}, std::move(call))));
+Value run_tag(Interpreter&, const Value*, const Parameters& given) {
+  return tag_of(group_value(given));
 }
 
-Value run_not_in_group(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("_rank_not_in_group", {"group"}, std::move(call));
+Value run_not_in_group(Interpreter&, const Value*, const Parameters& given) {
   return group_value(given).outside;
 }
 
@@ -110,8 +105,7 @@ void check_inside(const Interpreter& in, const GroupValue& group, std::string_vi
        in.setup().rank, group_text(in, group));
 }
 
-Value run_ranks(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("get_process_group_ranks", {"group="}, std::move(call));
+Value run_ranks(Interpreter& in, const Value*, const Parameters& given) {
   const GroupValue group = group_value(given);
   check_inside(in, group, "get_process_group_ranks");
   const GroupsByRank groups = groups_by_rank(in, group);
@@ -125,8 +119,7 @@ Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   });
 }
 
-Value run_name_by_ranks(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("_resolve_group_name_by_ranks_and_tag", {"ranks", "tag"}, std::move(call));
+Value run_name_by_ranks(Interpreter& in, const Value*, const Parameters& given) {
   const std::string tag = given.text("tag");
   const Dims sizes = given.sizes("ranks");
   std::vector<std::int64_t> wanted(sizes.begin(), sizes.end());
@@ -144,12 +137,12 @@ Value run_name_by_ranks(Interpreter& in, const Value*, CallValues call) {
       .with("fix", "get_process_group_ranks(mesh.get_group(\"tp\")) says the ranks of one");
 }
 
-Value run_get_rank(Interpreter& in, const Value*, CallValues call) {
-  return rank_in(in, group_value(Parameters("get_rank", {"group="}, std::move(call))));
+Value run_get_rank(Interpreter& in, const Value*, const Parameters& given) {
+  return rank_in(in, group_value(given));
 }
 
-Value run_get_world_size(Interpreter& in, const Value*, CallValues call) {
-  return size_of(in, group_value(Parameters("get_world_size", {"group="}, std::move(call))));
+Value run_get_world_size(Interpreter& in, const Value*, const Parameters& given) {
+  return size_of(in, group_value(given));
 }
 
 // Between a rank's place in a group and its number in the world; the answer may vary by rank.
@@ -199,23 +192,10 @@ Value run_new_group(Interpreter& in, const Value*, CallValues call) {
 }
 
 // The group of all ranks exists before the program begins, and until it has ended.
-Value run_init(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("dist.init_process_group",
-                         {"backend=", "init_method=", "timeout=", "world_size=", "rank=", "store=",
-                          "group_name=", "pg_options=", "device_id="},
-                         std::move(call));
-  return {};
-}
-Value run_destroy(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("dist.destroy_process_group", {"group="}, std::move(call));
-  return {};
-}
-Value run_is_there(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("dist.is_initialized", {}, std::move(call));
-  return true;
-}
-Value run_get_backend(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("dist.get_backend", {"group="}, std::move(call));
+Value run_init(Interpreter&, const Value*, const Parameters&) { return {}; }
+Value run_destroy(Interpreter&, const Value*, const Parameters&) { return {}; }
+Value run_is_there(Interpreter&, const Value*, const Parameters&) { return true; }
+Value run_get_backend(Interpreter& in, const Value*, const Parameters&) {
   return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
 }
 
@@ -223,13 +203,16 @@ Value run_get_backend(Interpreter& in, const Value*, CallValues call) {
 
 BuiltinTable dist_group_builtins() {
   static const Builtin kTable[] = {
-      {"destroy_process_group", run_destroy},
-      {"get_backend", run_get_backend},
+      {"destroy_process_group", "dist.destroy_process_group(group=)", run_destroy},
+      {"get_backend", "dist.get_backend(group=)", run_get_backend},
       {"get_global_rank", run_translated<true>},
       {"get_group_rank", run_translated<false>},
-      {"init_process_group", run_init},
-      {"is_available", run_is_there},
-      {"is_initialized", run_is_there},
+      {"init_process_group",
+       "dist.init_process_group(backend=, init_method=, timeout=, world_size=, rank=, store=, "
+       "group_name=, pg_options=, device_id=)",
+       run_init},
+      {"is_available", "dist.is_initialized()", run_is_there},
+      {"is_initialized", "dist.is_initialized()", run_is_there},
       {"new_group", run_new_group},
       {"pipeline_schedule", run_pipeline_schedule},
   };
@@ -238,23 +221,23 @@ BuiltinTable dist_group_builtins() {
 
 BuiltinTable group_builtins() {
   static const Builtin kTable[] = {
-      {"_get_group_size_by_name", run_size_by_name},
-      {"_get_group_tag", run_tag},
-      {"_rank_not_in_group", run_not_in_group},
-      {"_resolve_group_name_by_ranks_and_tag", run_name_by_ranks},
-      {"get_process_group_ranks", run_ranks},
-      {"get_rank", run_get_rank},
-      {"get_world_size", run_get_world_size},
+      {"_get_group_size_by_name", "(group_name)", run_size_by_name},
+      {"_get_group_tag", "(group)", run_tag},
+      {"_rank_not_in_group", "(group)", run_not_in_group},
+      {"_resolve_group_name_by_ranks_and_tag", "(ranks, tag)", run_name_by_ranks},
+      {"get_process_group_ranks", "(group=)", run_ranks},
+      {"get_rank", "(group=)", run_get_rank},
+      {"get_world_size", "(group=)", run_get_world_size},
   };
   return kTable;
 }
 
 BuiltinTable group_methods() {
   static const Builtin kTable[] = {
-      {"_get_backend_name", run_backend_name},
+      {"_get_backend_name", "()", run_backend_name},
       {"group_name", run_group_name, Member::kValue},
-      {"rank", run_rank},
-      {"size", run_size},
+      {"rank", "()", run_rank},
+      {"size", "()", run_size},
   };
   return kTable;
 }

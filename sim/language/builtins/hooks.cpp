@@ -26,8 +26,7 @@ class Handle final : public Object {
   Remove remove_;
 };
 
-Value run_remove(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("remove", {}, std::move(call));
+Value run_remove(Interpreter& in, const Value* self, const Parameters&) {
   dynamic_cast<const Handle&>(*self->as<ObjectValue>().object).remove(in);
   return {};
 }
@@ -227,7 +226,7 @@ Value run_register_hook(Interpreter& in, const Value* self, CallValues call) {
 }
 
 BuiltinTable handle_methods() {
-  static const Builtin kTable[] = {{"remove", run_remove}};
+  static const Builtin kTable[] = {{"remove", "()", run_remove}};
   return kTable;
 }
 

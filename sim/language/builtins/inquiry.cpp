@@ -30,21 +30,18 @@ std::optional<Value> attribute_or_nothing(Interpreter& in, const Value& object,
   }
 }
 
-Value run_getattr(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("getattr", {"object", "name", "default="}, std::move(call));
+Value run_getattr(Interpreter& in, const Value*, const Parameters& given) {
   const std::string name = given.text("name");
   if (!given.given("default")) return in.attribute(given["object"], name);
   return attribute_or_nothing(in, given["object"], name).value_or(given["default"]);
 }
 
-Value run_hasattr(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("hasattr", {"object", "name"}, std::move(call));
+Value run_hasattr(Interpreter& in, const Value*, const Parameters& given) {
   return attribute_or_nothing(in, given["object"], given.text("name")).has_value();
 }
 
 // The function that makes such values, as isinstance() takes it.
-Value run_type(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("type", {"object"}, std::move(call));
+Value run_type(Interpreter& in, const Value*, const Parameters& given) {
   const Value& value = given["object"];
   if (const auto* tensor = value.get<DTensor>()) {
     const auto distributed = [&] { return Value(tensor->distributed()); };
@@ -58,13 +55,9 @@ Value run_type(Interpreter& in, const Value*, CallValues call) {
 }
 
 // Programs do not choose devices: torch.device("cuda") is that of every tensor.
-Value run_device(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("device", {"type", "index="}, std::move(call));
-  return "cpu";
-}
+Value run_device(Interpreter&, const Value*, const Parameters&) { return "cpu"; }
 
-Value run_set(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("set", {"items="}, std::move(call));
+Value run_set(Interpreter& in, const Value*, const Parameters& given) {
   const Value set = make_set({});
   if (given.given("items")) extend(in, set, given["items"]);
   return set;
@@ -166,8 +159,7 @@ class FloatInfo final : public Object {
   std::vector<std::pair<std::string, Value>> fields_;
 };
 
-Value run_finfo(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("finfo", {"dtype="}, std::move(call));
+Value run_finfo(Interpreter&, const Value*, const Parameters& given) {
   const DType dtype = given.dtype("dtype").value_or(DType::kF32);
   const auto* row = std::ranges::find(kFloats, dtype, &Limits::dtype);
   if (row == std::end(kFloats)) given.refuse("dtype", "a dtype of real floats", "torch.float32");
@@ -178,8 +170,12 @@ Value run_finfo(Interpreter&, const Value*, CallValues call) {
 
 BuiltinTable inquiry_builtins() {
   static const Builtin kTable[] = {
-      {"finfo", run_finfo}, {"getattr", run_getattr}, {"hasattr", run_hasattr},
-      {"set", run_set},     {"type", run_type},       {"device", run_device},
+      {"finfo", "(dtype=)", run_finfo},
+      {"getattr", "(object, name, default=)", run_getattr},
+      {"hasattr", "(object, name)", run_hasattr},
+      {"set", "(items=)", run_set},
+      {"type", "(object)", run_type},
+      {"device", "(type, index=)", run_device},
   };
   return kTable;
 }

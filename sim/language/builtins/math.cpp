@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/python_error.h"
@@ -12,15 +13,6 @@
 namespace shardlab {
 
 namespace {
-
-/// A text that a template takes.
-struct Name {
-  template <std::size_t kSize>
-  consteval Name(const char (&letters)[kSize]) {
-    std::copy_n(letters, kSize, text);
-  }
-  char text[12] = {};
-};
 
 double real_of(Interpreter& in, std::string_view function, Value value) {
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
@@ -49,27 +41,27 @@ double checked(std::string_view function, double x, double result) {
           function, x);
 }
 
-template <Name kName, double (*kFunction)(double)>
+template <FixedText kName, double (*kFunction)(double)>
 Value run_unary(Interpreter& in, const Value*, CallValues call) {
-  const double x = reals_of(in, kName.text, call, 1)[0];
-  return checked(kName.text, x, kFunction(x));
+  const double x = reals_of(in, kName, call, 1)[0];
+  return checked(kName, x, kFunction(x));
 }
 
-template <Name kName, double (*kFunction)(double, double)>
+template <FixedText kName, double (*kFunction)(double, double)>
 Value run_binary(Interpreter& in, const Value*, CallValues call) {
-  const std::vector<double> x = reals_of(in, kName.text, call, 2);
-  return checked(kName.text, std::isfinite(x[0]) ? x[1] : x[0], kFunction(x[0], x[1]));
+  const std::vector<double> x = reals_of(in, kName, call, 2);
+  return checked(kName, std::isfinite(x[0]) ? x[1] : x[0], kFunction(x[0], x[1]));
 }
 
-template <Name kName, bool (*kFunction)(double)>
+template <FixedText kName, bool (*kFunction)(double)>
 Value run_test(Interpreter& in, const Value*, CallValues call) {
-  return kFunction(reals_of(in, kName.text, call, 1)[0]);
+  return kFunction(reals_of(in, kName, call, 1)[0]);
 }
 
-template <Name kName, double (*kFunction)(double)>
+template <FixedText kName, double (*kFunction)(double)>
 Value run_whole(Interpreter& in, const Value*, CallValues call) {
   if (call.positional.size() == 1 && call.positional[0].is_integer()) return call.positional[0];
-  const double x = reals_of(in, kName.text, call, 1)[0];
+  const double x = reals_of(in, kName, call, 1)[0];
   return in.call(BuiltinValue{find_function("int"), nullptr}, {{kFunction(x)}, {}});
 }
 
@@ -80,8 +72,7 @@ Value run_log(Interpreter& in, const Value* self, CallValues call) {
   return checked("log", x[0], std::log(x[0]) / std::log(x[1]));
 }
 
-Value run_prod(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("prod", {"items", "start="}, std::move(call));
+Value run_prod(Interpreter& in, const Value*, const Parameters& given) {
   Value product = given.has("start") ? given["start"] : Value(1);
   for (const Value& item : in.iterate(given["items"])) {
     product = in.binary(ast::BinaryOp::kMul, product, item);
@@ -89,13 +80,11 @@ Value run_prod(Interpreter& in, const Value*, CallValues call) {
   return product;
 }
 
-Value run_gcd(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("gcd", {"a", "b"}, std::move(call));
+Value run_gcd(Interpreter&, const Value*, const Parameters& given) {
   return std::gcd(given.integer("a"), given.integer("b"));
 }
 
-Value run_isclose(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("isclose", {"a", "b", "rel_tol=", "abs_tol="}, std::move(call));
+Value run_isclose(Interpreter& in, const Value*, const Parameters& given) {
   const double a = real_of(in, "isclose", given["a"]), b = real_of(in, "isclose", given["b"]);
   const double relative = given.has("rel_tol") ? given.number("rel_tol") : 1e-9;
   const double absolute = given.has("abs_tol") ? given.number("abs_tol") : 0;
@@ -104,8 +93,7 @@ Value run_isclose(Interpreter& in, const Value*, CallValues call) {
   return std::fabs(a - b) <= std::max(relative * std::max(std::fabs(a), std::fabs(b)), absolute);
 }
 
-Value run_factorial(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("factorial", {"n"}, std::move(call));
+Value run_factorial(Interpreter& in, const Value*, const Parameters& given) {
   const std::int64_t n = given.integer("n");
   if (n < 0) given.refuse("n", "0 or more", "5");
   Value product = 1;
@@ -134,13 +122,13 @@ BuiltinTable math_builtins() {
       {"exp", run_unary<"exp", std::exp>},
       {"expm1", run_unary<"expm1", std::expm1>},
       {"fabs", run_unary<"fabs", std::fabs>},
-      {"factorial", run_factorial},
+      {"factorial", "(n)", run_factorial},
       {"floor", run_whole<"floor", std::floor>},
       {"fmod", run_binary<"fmod", std::fmod>},
-      {"gcd", run_gcd},
+      {"gcd", "(a, b)", run_gcd},
       {"hypot", run_binary<"hypot", std::hypot>},
       {"copysign", run_binary<"copysign", std::copysign>},
-      {"isclose", run_isclose},
+      {"isclose", "(a, b, rel_tol=, abs_tol=)", run_isclose},
       {"isfinite", run_test<"isfinite", std::isfinite>},
       {"isinf", run_test<"isinf", std::isinf>},
       {"isnan", run_test<"isnan", std::isnan>},
@@ -149,7 +137,7 @@ BuiltinTable math_builtins() {
       {"log1p", run_unary<"log1p", std::log1p>},
       {"log2", run_unary<"log2", std::log2>},
       {"pow", run_binary<"pow", std::pow>},
-      {"prod", run_prod},
+      {"prod", "(items, start=)", run_prod},
       {"sin", run_unary<"sin", std::sin>},
       {"sinh", run_unary<"sinh", std::sinh>},
       {"sqrt", run_unary<"sqrt", std::sqrt>},

@@ -37,8 +37,7 @@ void check_inside(const Interpreter& in, const MeshLayout& layout, std::string_v
       .with("fix", "ask on the ranks of the mesh only: if mesh.get_coordinate() is not None");
 }
 
-Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("size", {"mesh_dim="}, std::move(call));
+Value run_mesh_size(Interpreter&, const Value* self, const Parameters& given) {
   const MeshLayout& layout = reported(self);
   return given.has("mesh_dim") ? layout.size(mesh_dim(layout, given["mesh_dim"])) : layout.size();
 }
@@ -52,40 +51,34 @@ Value coordinates(const Interpreter& in, const MeshValue& mesh) {
 }
 
 // Outside of the mesh the coordinate is None.
-Value run_coordinate(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("coordinate", {"dim="}, std::move(call));
+Value run_coordinate(Interpreter& in, const Value* self, const Parameters& given) {
   const MeshLayout& layout = reported(self);
   if (!layout.coordinate_of(in.setup().rank)) return {};
   if (!given.has("dim")) return coordinates(in, mesh_of(self));
   return coordinate_along(in, mesh_of(self), mesh_dim(layout, given["dim"]));
 }
 
-Value run_get_coordinate(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_coordinate", {}, std::move(call));
+Value run_get_coordinate(Interpreter& in, const Value* self, const Parameters&) {
   if (!reported(self).coordinate_of(in.setup().rank)) return {};
   return coordinates(in, mesh_of(self));
 }
 
-Value run_sym_coordinate(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_sym_get_coordinate", {"index"}, std::move(call));
+Value run_sym_coordinate(Interpreter& in, const Value* self, const Parameters& given) {
   check_inside(in, reported(self), "_sym_get_coordinate");
   return coordinate_along(in, mesh_of(self), mesh_dim(reported(self), given["index"]));
 }
 
-Value run_mesh_rank(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("get_rank", {}, std::move(call));
+Value run_mesh_rank(Interpreter& in, const Value*, const Parameters&) {
   return by_rank(in, [](std::int64_t rank) { return Value(rank); });
 }
 
-Value run_get_local_rank(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_local_rank", {"mesh_dim="}, std::move(call));
+Value run_get_local_rank(Interpreter& in, const Value* self, const Parameters& given) {
   const std::size_t dim = chosen_dim(reported(self), given, "get_local_rank");
   check_inside(in, reported(self), "get_local_rank");
   return coordinate_along(in, mesh_of(self), dim);
 }
 
-Value run_get_group(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_group", {"mesh_dim="}, std::move(call));
+Value run_get_group(Interpreter& in, const Value* self, const Parameters& given) {
   const auto* name = given["mesh_dim"].get<std::string>();
   for (const MeshLayout* flat : mesh_of(self).root->flats) {
     if (name != nullptr && flat->names()[0] == *name) {
@@ -97,8 +90,7 @@ Value run_get_group(Interpreter& in, const Value* self, CallValues call) {
   return GroupValue{.mesh = mesh_of(self), .dim = dim};
 }
 
-Value run_get_all_groups(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("get_all_groups", {}, std::move(call));
+Value run_get_all_groups(Interpreter& in, const Value* self, const Parameters&) {
   check_inside(in, reported(self), "get_all_groups");
   Values groups;
   for (std::size_t dim = 0; dim < reported(self).ndim(); ++dim) {
@@ -107,26 +99,19 @@ Value run_get_all_groups(Interpreter& in, const Value* self, CallValues call) {
   return make_list(std::move(groups));
 }
 
-Value run_is_part(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_is_current_rank_part_of_mesh", {}, std::move(call));
+Value run_is_part(Interpreter& in, const Value* self, const Parameters&) {
   return reported(self).coordinate_of(in.setup().rank).has_value();
 }
 
-Value run_default_group(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("_get_or_create_default_group", {}, std::move(call));
-  return GroupValue{};
-}
+Value run_default_group(Interpreter&, const Value*, const Parameters&) { return GroupValue{}; }
 
-Value run_flatten(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_flatten", {"mesh_dim_name=", "backend_override="}, std::move(call));
+Value run_flatten(Interpreter& in, const Value* self, const Parameters& given) {
   MeshValue flat = flattened(in, mesh_of(self), given.text_or("mesh_dim_name", ""));
   warn_of_fake(*flat.reported, given["backend_override"]);
   return flat;
 }
 
-Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_unflatten", {"dim", "mesh_sizes", "mesh_dim_names", "backend_override="},
-                         std::move(call));
+Value run_unflatten(Interpreter& in, const Value* self, const Parameters& given) {
   std::vector<std::string> names;
   if (!given["mesh_dim_names"].is_sequence()) {
     given.refuse("mesh_dim_names", "names of dims", "(\"dp\", \"tp\")");
@@ -141,14 +126,12 @@ Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
   return made_mesh(in, made, mesh_of(self).root);
 }
 
-Value run_root_mesh(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_get_root_mesh", {}, std::move(call));
+Value run_root_mesh(Interpreter& in, const Value* self, const Parameters&) {
   return mesh_value(in, reported(self).root(), mesh_of(self).root);
 }
 
 // Lines through other ranks are meshes, too; this rank has no place in them.
-Value run_submeshes(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_get_all_submeshes", {"mesh_dim_name"}, std::move(call));
+Value run_submeshes(Interpreter& in, const Value* self, const Parameters& given) {
   const MeshLayout& layout = reported(self);
   const std::size_t dim = mesh_dim(layout, given["mesh_dim_name"]);
   const MeshSteps steps = layout.steps(dim);
@@ -216,26 +199,26 @@ Value run_device_type(Interpreter& in, const Value*, CallValues) {
 
 BuiltinTable mesh_methods() {
   static const Builtin kTable[] = {
-      {"_flatten", run_flatten},
-      {"_get_all_submeshes", run_submeshes},
-      {"_get_or_create_default_group", run_default_group},
-      {"_get_root_mesh", run_root_mesh},
-      {"_is_current_rank_part_of_mesh", run_is_part},
-      {"_sym_get_coordinate", run_sym_coordinate},
-      {"_unflatten", run_unflatten},
-      {"coordinate", run_coordinate, Member::kEither},
+      {"_flatten", "(mesh_dim_name=, backend_override=)", run_flatten},
+      {"_get_all_submeshes", "(mesh_dim_name)", run_submeshes},
+      {"_get_or_create_default_group", "()", run_default_group},
+      {"_get_root_mesh", "()", run_root_mesh},
+      {"_is_current_rank_part_of_mesh", "()", run_is_part},
+      {"_sym_get_coordinate", "(index)", run_sym_coordinate},
+      {"_unflatten", "(dim, mesh_sizes, mesh_dim_names, backend_override=)", run_unflatten},
+      {"coordinate", "(dim=)", run_coordinate, Member::kEither},
       {"device_type", run_device_type, Member::kValue},
-      {"get_all_groups", run_get_all_groups},
-      {"get_coordinate", run_get_coordinate},
-      {"get_group", run_get_group},
-      {"get_local_rank", run_get_local_rank},
-      {"get_rank", run_mesh_rank},
+      {"get_all_groups", "()", run_get_all_groups},
+      {"get_coordinate", "()", run_get_coordinate},
+      {"get_group", "(mesh_dim=)", run_get_group},
+      {"get_local_rank", "(mesh_dim=)", run_get_local_rank},
+      {"get_rank", "()", run_mesh_rank},
       {"mesh", run_mesh_ranks, Member::kValue},
       {"mesh_dim_names", run_mesh_dim_names, Member::kValue},
       {"names", run_names, Member::kEither},
       {"ndim", run_mesh_ndim, Member::kEither},
       {"shape", run_shape, Member::kEither},
-      {"size", run_mesh_size},
+      {"size", "(mesh_dim=)", run_mesh_size},
   };
   return kTable;
 }

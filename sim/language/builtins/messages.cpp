@@ -171,8 +171,8 @@ Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
                       {"op", "tensor", "peer=", "group=", "tag=", "group_peer=", "label="},
                       std::move(values));
   const auto* op = call.given()["op"].get<BuiltinValue>();
-  const bool sends = op != nullptr && op->builtin->run == run_isend;
-  if (!sends && (op == nullptr || op->builtin->run != run_irecv)) {
+  const bool sends = op != nullptr && op->builtin->runs(run_isend);
+  if (!sends && (op == nullptr || !op->builtin->runs(run_irecv))) {
     call.refuse("give dist.isend or dist.irecv, without calling it", "op is {}",
                 repr(call.given()["op"]));
   }

@@ -81,26 +81,18 @@ std::vector<DTensor> gradients_of(const std::vector<DTensor>& parameters) {
   return grads;
 }
 
-Value run_get_total_norm(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("get_total_norm",
-                         {"tensors", "norm_type=", "error_if_nonfinite=", "foreach="},
-                         std::move(call));
+Value run_get_total_norm(Interpreter& in, const Value*, const Parameters& given) {
   return total_norm(in, given, tensor_list(given, "tensors"));
 }
 
-Value run_clip_with_norm(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("clip_grads_with_norm_",
-                         {"parameters", "max_norm", "total_norm", "foreach="}, std::move(call));
+Value run_clip_with_norm(Interpreter& in, const Value*, const Parameters& given) {
   const NoGradGuard without;
   scale(in, gradients_of(tensor_list(given, "parameters")), given.number("max_norm"),
         given.tensor("total_norm"));
   return {};
 }
 
-Value run_clip_grad_norm(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given(
-      "clip_grad_norm_",
-      {"parameters", "max_norm", "norm_type=", "error_if_nonfinite=", "foreach="}, std::move(call));
+Value run_clip_grad_norm(Interpreter& in, const Value*, const Parameters& given) {
   const NoGradGuard without;
   const std::vector<DTensor> grads = gradients_of(tensor_list(given, "parameters"));
   const DTensor total = total_norm(in, given, grads);
@@ -111,9 +103,12 @@ Value run_clip_grad_norm(Interpreter& in, const Value*, CallValues call) {
 }  // namespace
 
 BuiltinTable norm_builtins() {
-  static const Builtin kTable[] = {{"clip_grad_norm_", run_clip_grad_norm},
-                                   {"clip_grads_with_norm_", run_clip_with_norm},
-                                   {"get_total_norm", run_get_total_norm}};
+  static const Builtin kTable[] = {
+      {"clip_grad_norm_", "(parameters, max_norm, norm_type=, error_if_nonfinite=, foreach=)",
+       run_clip_grad_norm},
+      {"clip_grads_with_norm_", "(parameters, max_norm, total_norm, foreach=)", run_clip_with_norm},
+      {"get_total_norm", "(tensors, norm_type=, error_if_nonfinite=, foreach=)",
+       run_get_total_norm}};
   return kTable;
 }
 

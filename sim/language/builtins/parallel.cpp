@@ -45,9 +45,7 @@ Value plain_linear(Interpreter& in, const Parameters& given) {
   return in.call_op("linear", {{given["x"], given["weight"], given["bias"]}, {}});
 }
 
-Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("column_wise", {"x", "weight", "bias=", "dim=", "output="},
-                         std::move(call));
+Value run_column_wise(Interpreter& in, const Value*, const Parameters& given) {
   if (in.plain()) return plain_linear(in, given);
   const MeshLayout* mesh = mesh_of_program(in);
   const std::string dim = style_dim(given, *mesh);
@@ -55,8 +53,7 @@ Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
                      output_of(given, Placement::shard(-1)));
 }
 
-Value run_row_wise(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("row_wise", {"x", "weight", "bias=", "dim=", "output="}, std::move(call));
+Value run_row_wise(Interpreter& in, const Value*, const Parameters& given) {
   if (in.plain()) return plain_linear(in, given);
   const MeshLayout* mesh = mesh_of_program(in);
   const std::string dim = style_dim(given, *mesh);
@@ -64,16 +61,13 @@ Value run_row_wise(Interpreter& in, const Value*, CallValues call) {
                   output_of(given, Placement::replicate()));
 }
 
-Value run_sequence_parallel(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("sequence_parallel", {"x", "dim=", "along="}, std::move(call));
+Value run_sequence_parallel(Interpreter& in, const Value*, const Parameters& given) {
   if (in.plain()) return given.tensor("x");
   const std::string dim = style_dim(given, *mesh_of_program(in));
   return sequence_parallel(given.tensor("x"), dim, given.integer_or("along", 1));
 }
 
-Value run_loss_parallel(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("loss_parallel", {"x", "target", "weight=", "reduction=", "ignore_index="},
-                         std::move(call));
+Value run_loss_parallel(Interpreter& in, const Value*, const Parameters& given) {
   if (in.plain()) {
     CallValues whole{{given["x"], given["target"], given["weight"]}, {}};
     whole.keywords.emplace_back("reduction", given.text_or("reduction", "mean"));
@@ -86,8 +80,7 @@ Value run_loss_parallel(Interpreter& in, const Value*, CallValues call) {
        given.integer_or("ignore_index", -100)});
 }
 
-Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("shard", {"parameters", "patterns"}, std::move(call));
+Value run_shard_parameters(Interpreter& in, const Value*, const Parameters& given) {
   const auto* parameters = given["parameters"].get<DictValue>();
   const auto* patterns = given["patterns"].get<DictValue>();
   const auto refuse_parameters = [&] {
@@ -170,9 +163,7 @@ std::string style_of(const Value& plan, std::string name) {
   return {};
 }
 
-Value run_parallelize_module(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("parallelize_module", {"module", "device_mesh=", "parallelize_plan="},
-                         std::move(call));
+Value run_parallelize_module(Interpreter& in, const Value*, const Parameters& given) {
   const MeshLayout* mesh = construct_mesh(layout_of(in, given["device_mesh"]));
   if (mesh->ndim() != 1) {
     fail(Fix{"mesh[\"tp\"]"}, "parallelize_module: {} has more dims than one", mesh->text());
@@ -223,9 +214,7 @@ DTensor fully_sharded(const Interpreter& in, const DTensor& x, const MeshLayout*
   return placed_on(x, construct_mesh(joint), placements);
 }
 
-Value run_fully_shard(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("fully_shard", {"module", "mesh=", "reshard_after_forward="},
-                         std::move(call));
+Value run_fully_shard(Interpreter& in, const Value*, const Parameters& given) {
   const MeshLayout* mesh = construct_mesh(layout_of(in, given["mesh"]));
   if (mesh->ndim() > 2) {
     fail(Fix{"mesh[\"dp\"], or two dims: replicas, then pieces"},
@@ -240,11 +229,15 @@ Value run_fully_shard(Interpreter& in, const Value*, CallValues call) {
 
 BuiltinTable parallel_builtins() {
   static const Builtin kTable[] = {
-      {std::string(kColwise), run_colwise}, {std::string(kRowwise), run_rowwise},
-      {"column_wise", run_column_wise},     {"fully_shard", run_fully_shard},
-      {"loss_parallel", run_loss_parallel}, {"parallelize_module", run_parallelize_module},
-      {"row_wise", run_row_wise},           {"sequence_parallel", run_sequence_parallel},
-      {"shard", run_shard_parameters},
+      {std::string(kColwise), run_colwise},
+      {std::string(kRowwise), run_rowwise},
+      {"column_wise", "(x, weight, bias=, dim=, output=)", run_column_wise},
+      {"fully_shard", "(module, mesh=, reshard_after_forward=)", run_fully_shard},
+      {"loss_parallel", "(x, target, weight=, reduction=, ignore_index=)", run_loss_parallel},
+      {"parallelize_module", "(module, device_mesh=, parallelize_plan=)", run_parallelize_module},
+      {"row_wise", "(x, weight, bias=, dim=, output=)", run_row_wise},
+      {"sequence_parallel", "(x, dim=, along=)", run_sequence_parallel},
+      {"shard", "(parameters, patterns)", run_shard_parameters},
   };
   return kTable;
 }

@@ -1,6 +1,7 @@
 // Placements and their types. A type has a short name and torch's: both make the same values, which
 // are printed in one form.
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/op_call.h"
@@ -10,39 +11,25 @@ namespace shardlab {
 
 namespace {
 
-// Names of types: arguments are refused under the name that the program calls.
-constexpr char kS[] = "S";
-constexpr char kShard[] = "Shard";
-constexpr char kSS[] = "SS";
-constexpr char kStridedShard[] = "_StridedShard";
-constexpr char kP[] = "P";
-constexpr char kPartial[] = "Partial";
-
-template <const char* kName>
-Value make_shard(Interpreter&, const Value*, CallValues call) {
-  return Placement::shard(Parameters(kName, {"dim"}, std::move(call)).integer("dim"));
+Value make_shard(Interpreter&, const Value*, const Parameters& given) {
+  return Placement::shard(given.integer("dim"));
 }
 
-template <const char* kName>
-Value make_strided_shard(Interpreter&, const Value*, CallValues call) {
-  const Parameters given(kName, {"dim", "split_factor"}, std::move(call));
+Value make_strided_shard(Interpreter&, const Value*, const Parameters& given) {
   return Placement::strided_shard(given.integer("dim"), given.integer("split_factor"));
 }
 
-template <const char* kName>
-Value make_partial(Interpreter&, const Value*, CallValues call) {
-  const Parameters given(kName, {"reduce_op="}, std::move(call));
+Value make_partial(Interpreter&, const Value*, const Parameters& given) {
   const bool has = given.has("reduce_op");
   return Placement::partial(has ? reduction_of(given["reduce_op"]) : ReduceOp::kSum);
 }
 
-Value make_replicate(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("Replicate", {}, std::move(call));
+Value make_replicate(Interpreter&, const Value*, const Parameters&) {
   return Placement::replicate();
 }
 
-Value make_norm_partial(Interpreter&, const Value*, CallValues call) {
-  return Placement::norm_partial(Parameters("NP", {"n"}, std::move(call)).number("n"));
+Value make_norm_partial(Interpreter&, const Value*, const Parameters& given) {
+  return Placement::norm_partial(given.number("n"));
 }
 
 Value make_placement(Interpreter&, const Value*, CallValues) {
@@ -52,11 +39,7 @@ Value make_placement(Interpreter&, const Value*, CallValues) {
 
 const Placement& placement(const Value* self) { return self->as<Placement>(); }
 
-constexpr char kDim[] = "dim";
-constexpr char kReduction[] = "reduce_op";
-constexpr char kFactor[] = "split_factor";
-
-template <const char* kName>
+template <FixedText kName>
 Value run_field(Interpreter&, const Value* self, CallValues) {
   const Placement& of = placement(self);
   const PlacementField& field = *find_placement_field(kName);
@@ -66,19 +49,16 @@ Value run_field(Interpreter&, const Value* self, CallValues) {
 }
 
 // A strided shard is none, as in PyTorch.
-Value run_is_shard(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("is_shard", {"dim="}, std::move(call));
+Value run_is_shard(Interpreter&, const Value* self, const Parameters& given) {
   const Placement& of = placement(self);
   return of.is_plain_shard() && (!given.has("dim") || of.dim == given.integer("dim"));
 }
 
-Value run_is_replicate(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("is_replicate", {}, std::move(call));
+Value run_is_replicate(Interpreter&, const Value* self, const Parameters&) {
   return placement(self).is_replicate();
 }
 
-Value run_is_partial(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("is_partial", {"reduce_op="}, std::move(call));
+Value run_is_partial(Interpreter&, const Value* self, const Parameters& given) {
   const Placement& of = placement(self);
   return of.is_partial() && (!given.has("reduce_op") || of.op == reduction_of(given["reduce_op"]));
 }
@@ -87,27 +67,27 @@ Value run_is_partial(Interpreter&, const Value* self, CallValues call) {
 
 BuiltinTable placement_builtins() {
   static const Builtin kTable[] = {
-      {"NP", make_norm_partial},
-      {"P", make_partial<kP>},
-      {"Partial", make_partial<kPartial>},
+      {"NP", "(n)", make_norm_partial},
+      {"P", "(reduce_op=)", make_partial},
+      {"Partial", "(reduce_op=)", make_partial},
       {"Placement", make_placement},
-      {"Replicate", make_replicate},
-      {"S", make_shard<kS>},
-      {"SS", make_strided_shard<kSS>},
-      {"Shard", make_shard<kShard>},
-      {"_StridedShard", make_strided_shard<kStridedShard>},
+      {"Replicate", "()", make_replicate},
+      {"S", "(dim)", make_shard},
+      {"SS", "(dim, split_factor)", make_strided_shard},
+      {"Shard", "(dim)", make_shard},
+      {"_StridedShard", "(dim, split_factor)", make_strided_shard},
   };
   return kTable;
 }
 
 BuiltinTable placement_methods() {
   static const Builtin kTable[] = {
-      {"dim", run_field<kDim>, Member::kValue},
-      {"is_partial", run_is_partial},
-      {"is_replicate", run_is_replicate},
-      {"is_shard", run_is_shard},
-      {"reduce_op", run_field<kReduction>, Member::kValue},
-      {"split_factor", run_field<kFactor>, Member::kValue},
+      {"dim", run_field<"dim">, Member::kValue},
+      {"is_partial", "(reduce_op=)", run_is_partial},
+      {"is_replicate", "()", run_is_replicate},
+      {"is_shard", "(dim=)", run_is_shard},
+      {"reduce_op", run_field<"reduce_op">, Member::kValue},
+      {"split_factor", run_field<"split_factor">, Member::kValue},
   };
   return kTable;
 }

@@ -381,8 +381,7 @@ Value run_dict(Interpreter& in, const Value*, CallValues call) {
   return dict;
 }
 
-Value run_enumerate(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("enumerate", {"iterable", "start="}, std::move(call));
+Value run_enumerate(Interpreter& in, const Value*, const Parameters& given) {
   std::int64_t index = given.integer_or("start", 0);
   Values out;
   for (const Value& item : in.iterate(given["iterable"]))
@@ -547,7 +546,7 @@ BuiltinTable python_builtins() {
       {"callable", run_callable},
       {"dict", run_dict},
       {"divmod", run_divmod},
-      {"enumerate", run_enumerate},
+      {"enumerate", "(iterable, start=)", run_enumerate},
       {"filter", run_filter},
       {"map", run_map},
       {"float", run_float},

@@ -177,13 +177,11 @@ Value spec_of(const Interpreter& in, const TensorType* type, std::size_t ndim) {
   return make_tuple(std::move(entries));
 }
 
-Value run_get_local_type(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("get_local_type", {"value"}, std::move(call));
+Value run_get_local_type(Interpreter& in, const Value*, const Parameters& given) {
   return local_type_of(in, type_said(given.tensor("value")));
 }
 
-Value run_get_partition_spec(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("get_partition_spec", {"tensor"}, std::move(call));
+Value run_get_partition_spec(Interpreter& in, const Value*, const Parameters& given) {
   const DTensor x = given.tensor("tensor");
   return spec_of(in, type_said(x), x.ndim());
 }
@@ -206,16 +204,14 @@ Value run_assert_type_like(Interpreter& in, const Value*, CallValues call) {
   return {};
 }
 
-Value run_is_type_checking(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("is_type_checking", {}, std::move(call));
+Value run_is_type_checking(Interpreter&, const Value*, const Parameters&) {
   const TypedProgram* typed = typed_program();
   return typed != nullptr && typed->checks();
 }
 
 // Types on the way from one side to the other, each one for all dims, or a dict. The other mesh
 // dims keep what they have: the judge finds out.
-Value run_mutate_type(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("mutate_type", {"tensor", "axis=", "src", "dst"}, std::move(call));
+Value run_mutate_type(Interpreter& in, const Value*, const Parameters& given) {
   const DTensor x = given.tensor("tensor");
   const MeshLayout& mesh = *in.default_mesh();
   Values axes;
@@ -322,8 +318,7 @@ class TypedFunction final : public Callable {
   std::string name_;
 };
 
-Value run_spmd_local_map(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("local_map", {"in_types=", "out_types"}, std::move(call));
+Value run_spmd_local_map(Interpreter&, const Value*, const Parameters& given) {
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "local_map")};
 }
 
@@ -344,41 +339,35 @@ class TypeChecking final : public ContextManager {
   std::optional<CheckScope> scope_;
 };
 
-Value run_no_typecheck(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("no_typecheck", {"fn=", "in_types=", "out_types="}, std::move(call));
+Value run_no_typecheck(Interpreter&, const Value*, const Parameters& given) {
   if (given.has("fn")) return given["fn"];
   if (!given.has("out_types")) return ObjectValue{std::make_shared<TypeChecking>(Checks::kOff)};
   return ObjectValue{std::make_shared<TypedFunction>(Value(), given, "no_typecheck")};
 }
 
-Value run_typecheck(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("typecheck", {"strict_mode=", "local="}, std::move(call));
+Value run_typecheck(Interpreter&, const Value*, const Parameters& given) {
   const bool local = given.flag_or("local", false);
   return ObjectValue{std::make_shared<TypeChecking>(local ? Checks::kLocal : Checks::kAsBefore)};
 }
 
-Value run_local(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("local", {}, std::move(call));
+Value run_local(Interpreter&, const Value*, const Parameters&) {
   return ObjectValue{std::make_shared<TypeChecking>(Checks::kLocal)};
 }
 
 // `with` enters the mesh itself.
-Value run_set_current_mesh(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("set_current_mesh", {"axes"}, std::move(call));
+Value run_set_current_mesh(Interpreter&, const Value*, const Parameters& given) {
   if (!given["axes"].is<MeshValue>()) given.refuse("axes", "a mesh", "set_current_mesh(mesh)");
   return given["axes"];
 }
 
-Value run_current_mesh(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("current_mesh", {}, std::move(call));
+Value run_current_mesh(Interpreter& in, const Value*, const Parameters&) {
   Values names;
   for (const std::string& name : in.default_mesh()->names()) names.emplace_back(name);
   return make_tuple(std::move(names));
 }
 
 // A type of all dims as one value.
-Value run_spmd_type(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("SpmdType", {"local_type", "partition_spec="}, std::move(call));
+Value run_spmd_type(Interpreter&, const Value*, const Parameters& given) {
   return make_list({given["local_type"], given["partition_spec"]});
 }
 
@@ -387,15 +376,13 @@ Value run_merge_types(Interpreter&, const Value*, CallValues call) {
 }
 
 // A mesh dim, given by its group or its name, is its name.
-Value run_axis(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("MeshAxis.of", {"axis"}, std::move(call));
+Value run_axis(Interpreter& in, const Value*, const Parameters& given) {
   const MeshLayout& mesh = *in.default_mesh();
   return mesh.names()[mesh_dim_of(mesh, given["axis"], "MeshAxis.of")];
 }
 
 // Types are taken over where they are asked for; this asks, and refuses what has none there.
-Value run_reinterpret_mesh(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("reinterpret_mesh", {"tensor", "type", "inplace="}, std::move(call));
+Value run_reinterpret_mesh(Interpreter&, const Value*, const Parameters& given) {
   const auto* mesh = given["type"].get<MeshValue>();
   if (mesh == nullptr) given.refuse("type", "a mesh", "reinterpret_mesh(x, mesh)");
   if (TypedProgram* typed = typed_program()) {
@@ -406,8 +393,7 @@ Value run_reinterpret_mesh(Interpreter&, const Value*, CallValues call) {
   return given["tensor"];
 }
 
-Value run_piece_type(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("S", {"dim"}, std::move(call));
+Value run_piece_type(Interpreter&, const Value*, const Parameters& given) {
   return fmt::format("S({})", given.integer("dim"));
 }
 
@@ -415,9 +401,7 @@ Value run_partition_spec(Interpreter&, const Value*, CallValues call) {
   return make_tuple(std::move(call.positional));
 }
 
-Value run_type_of_placement(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("dtensor_placement_to_spmd_type", {"placement", "grad_placement="},
-                         std::move(call));
+Value run_type_of_placement(Interpreter&, const Value*, const Parameters& given) {
   const auto* placement = given["placement"].get<Placement>();
   if (placement == nullptr) given.refuse("placement", "a placement", "Shard(0)");
   const auto* gradient = given["grad_placement"].get<Placement>();
@@ -425,8 +409,7 @@ Value run_type_of_placement(Interpreter&, const Value*, CallValues call) {
       *placement, gradient == nullptr ? std::nullopt : std::optional(*gradient)));
 }
 
-Value run_placement_of_type(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("spmd_type_to_dtensor_placement", {"spmd_type"}, std::move(call));
+Value run_placement_of_type(Interpreter&, const Value*, const Parameters& given) {
   return spmd_type_to_dtensor_placement(
       type_in(given["spmd_type"], kAnyDims, "spmd_type_to_dtensor_placement"));
 }
@@ -434,35 +417,35 @@ Value run_placement_of_type(Interpreter&, const Value*, CallValues call) {
 }  // namespace
 
 BuiltinTable mesh_axis_builtins() {
-  static const Builtin kTable[] = {{"of", run_axis}};
+  static const Builtin kTable[] = {{"of", "MeshAxis.of(axis)", run_axis}};
   return kTable;
 }
 
 BuiltinTable spmd_builtins() {
   static const Builtin kTable[] = {
       {"PartitionSpec", run_partition_spec},
-      {"S", run_piece_type},
-      {"Shard", run_piece_type},
-      {"SpmdType", run_spmd_type},
+      {"S", "(dim)", run_piece_type},
+      {"Shard", "S(dim)", run_piece_type},
+      {"SpmdType", "(local_type, partition_spec=)", run_spmd_type},
       {"assert_local_type", run_assert_type},
       {"assert_local_type_like", run_assert_type_like<false>},
       {"assert_type", run_assert_type},
       {"assert_type_like", run_assert_type_like<true>},
-      {"current_mesh", run_current_mesh},
-      {"get_local_type", run_get_local_type},
-      {"get_partition_spec", run_get_partition_spec},
-      {"is_type_checking", run_is_type_checking},
-      {"local", run_local},
-      {"local_map", run_spmd_local_map},
+      {"current_mesh", "()", run_current_mesh},
+      {"get_local_type", "(value)", run_get_local_type},
+      {"get_partition_spec", "(tensor)", run_get_partition_spec},
+      {"is_type_checking", "()", run_is_type_checking},
+      {"local", "()", run_local},
+      {"local_map", "(in_types=, out_types)", run_spmd_local_map},
       {"merge_types", run_merge_types},
-      {"mutate_type", run_mutate_type},
-      {"no_typecheck", run_no_typecheck},
-      {"normalize_axis", run_axis},
-      {"reinterpret_mesh", run_reinterpret_mesh},
-      {"set_current_mesh", run_set_current_mesh},
-      {"dtensor_placement_to_spmd_type", run_type_of_placement},
-      {"spmd_type_to_dtensor_placement", run_placement_of_type},
-      {"typecheck", run_typecheck},
+      {"mutate_type", "(tensor, axis=, src, dst)", run_mutate_type},
+      {"no_typecheck", "(fn=, in_types=, out_types=)", run_no_typecheck},
+      {"normalize_axis", "MeshAxis.of(axis)", run_axis},
+      {"reinterpret_mesh", "(tensor, type, inplace=)", run_reinterpret_mesh},
+      {"set_current_mesh", "(axes)", run_set_current_mesh},
+      {"dtensor_placement_to_spmd_type", "(placement, grad_placement=)", run_type_of_placement},
+      {"spmd_type_to_dtensor_placement", "(spmd_type)", run_placement_of_type},
+      {"typecheck", "(strict_mode=, local=)", run_typecheck},
   };
   return kTable;
 }

@@ -3,6 +3,7 @@
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
 #include "ops/torch/torch_names.h"
@@ -23,8 +24,7 @@ namespace {
 
 const DTensor& self_tensor(const Value* self) { return self->as<DTensor>(); }
 
-Value run_tensor_size(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("size", {"dim="}, std::move(call));
+Value run_tensor_size(Interpreter& in, const Value* self, const Parameters& given) {
   const DTensor& tensor = self_tensor(self);
   if (!given.has("dim")) return in.attribute(*self, "shape");
   const auto dim = static_cast<std::size_t>(wrap_dim(given.integer("dim"), tensor.ndim()));
@@ -32,20 +32,17 @@ Value run_tensor_size(Interpreter& in, const Value* self, CallValues call) {
   return tensor.shape()[dim];
 }
 
-Value run_dim(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("dim", {}, std::move(call));
+Value run_dim(Interpreter&, const Value* self, const Parameters&) {
   return static_cast<std::int64_t>(self_tensor(self).ndim());
 }
 
-Value run_numel(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("numel", {}, std::move(call));
+Value run_numel(Interpreter& in, const Value* self, const Parameters&) {
   if (in.sizes() != nullptr) return in.sizes()->numel(self_tensor(self));
   return self_tensor(self).numel();
 }
 
 // Strides of the whole tensor, in elements.
-Value run_stride(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("stride", {}, std::move(call));
+Value run_stride(Interpreter& in, const Value* self, const Parameters&) {
   const DTensor& tensor = self_tensor(self);
   if (in.sizes() != nullptr) in.sizes()->fix(tensor);
   const auto own = [&] {
@@ -78,8 +75,7 @@ Value nested_list(const Dims& shape, std::size_t dim, const std::vector<Number>&
   return make_list(std::move(items));
 }
 
-Value run_tolist(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("tolist", {}, std::move(call));
+Value run_tolist(Interpreter&, const Value* self, const Parameters&) {
   const DTensor& tensor = self_tensor(self);
   if (tensor.distributed()) {
     fail(Fix{"x.full_tensor().tolist(), or x.to_local().tolist()"},
@@ -90,8 +86,7 @@ Value run_tolist(Interpreter&, const Value* self, CallValues call) {
   return nested_list(tensor.shape(), 0, read_numbers(tensor.local()), at, tensor.dtype());
 }
 
-Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("requires_grad_", {"requires_grad="}, std::move(call));
+Value run_requires_grad(Interpreter&, const Value* self, const Parameters& given) {
   if (given.flag_or("requires_grad", true)) {
     require_grad(self_tensor(self));
   } else {
@@ -100,22 +95,12 @@ Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
   return *self;
 }
 
-Value run_tensor_backward(Interpreter& in, const Value* self, CallValues call) {
-  call.positional.insert(call.positional.begin(), *self);
-  return find_function("backward")->run(in, nullptr, std::move(call));
-}
-
 // The same functions, called with the tensor first: redistribute(x, tp=R).
-template <const char* kName>
+template <FixedText kName>
 Value run_function(Interpreter& in, const Value* self, CallValues call) {
   call.positional.insert(call.positional.begin(), *self);
   return find_function(kName)->run(in, nullptr, std::move(call));
 }
-constexpr char kRedistribute[] = "redistribute";
-constexpr char kToLocal[] = "to_local";
-constexpr char kFullTensor[] = "full_tensor";
-constexpr char kDetach[] = "detach";
-constexpr char kDetachHere[] = "detach_";
 
 DTensor transposed(Interpreter& in, const DTensor& tensor) {
   if (tensor.ndim() < 2) return tensor;
@@ -125,8 +110,7 @@ DTensor transposed(Interpreter& in, const DTensor& tensor) {
   return in.tensor_op("permute", {tensor, make_tuple(reversed)});
 }
 
-Value run_element_size(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("element_size", {}, std::move(call));
+Value run_element_size(Interpreter&, const Value* self, const Parameters&) {
   return item_bytes(self_tensor(self).dtype());
 }
 
@@ -183,23 +167,23 @@ constexpr std::string_view kAttributes[] = {
 
 BuiltinTable tensor_methods() {
   static const Builtin kTable[] = {
-      {"backward", run_tensor_backward},
-      {"detach", run_function<kDetach>},
-      {"detach_", run_function<kDetachHere>},
+      {"backward", run_function<"backward">},
+      {"detach", run_function<"detach">},
+      {"detach_", run_function<"detach_">},
       {"cuda", run_cuda},
-      {"dim", run_dim},
-      {"element_size", run_element_size},
-      {"full_tensor", run_function<kFullTensor>},
+      {"dim", "()", run_dim},
+      {"element_size", "()", run_element_size},
+      {"full_tensor", run_function<"full_tensor">},
       {"item", run_item},
-      {"nelement", run_numel},
-      {"numel", run_numel},
-      {"redistribute", run_function<kRedistribute>},
+      {"nelement", "numel()", run_numel},
+      {"numel", "()", run_numel},
+      {"redistribute", run_function<"redistribute">},
       {"register_hook", run_register_hook},
-      {"requires_grad_", run_requires_grad},
-      {"size", run_tensor_size},
-      {"stride", run_stride},
-      {"to_local", run_function<kToLocal>},
-      {"tolist", run_tolist},
+      {"requires_grad_", "(requires_grad=)", run_requires_grad},
+      {"size", "(dim=)", run_tensor_size},
+      {"stride", "()", run_stride},
+      {"to_local", run_function<"to_local">},
+      {"tolist", "()", run_tolist},
   };
   return kTable;
 }

@@ -43,8 +43,7 @@ void check_names(const DynamicArguments& dynamic, const ast::Function& function)
   }
 }
 
-Value run_trace(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("trace", {"f", "dynamic="}, std::move(call));
+Value run_trace(Interpreter& in, const Value*, const Parameters& given) {
   const auto* function = given["f"].get<FunctionValue>();
   if (function == nullptr) given.refuse("f", "a def", "block, after def block(x): return x * 2");
   DynamicArguments dynamic = dynamic_of(given);
@@ -89,7 +88,7 @@ Value run_breaks(Interpreter& in, const Value* self, CallValues) {
 }  // namespace
 
 BuiltinTable trace_builtins() {
-  static const Builtin kTable[] = {{"trace", run_trace}};
+  static const Builtin kTable[] = {{"trace", "(f, dynamic=)", run_trace}};
   return kTable;
 }
 

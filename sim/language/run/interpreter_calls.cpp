@@ -50,8 +50,8 @@ std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, Call
     for (Value& value : call.positional) value = here(value);
   } else if (builtin.self == nullptr && call.keywords.empty() &&
              std::ranges::count(kPutOff, name) > 0) {
-    return lift(call.positional, [this, run = builtin.builtin->run](const Values& operands) {
-      return run(*this, nullptr, {operands, {}});
+    return lift(call.positional, [this, own = builtin.builtin](const Values& operands) {
+      return own->run(*this, nullptr, {operands, {}});
     });
   }
   return std::nullopt;

@@ -13,6 +13,34 @@
 
 namespace shardlab {
 
+Builtin::Builtin(std::string own_name, std::string_view signature, OnParameters run, Member used)
+    : name(std::move(own_name)), member(used), on_parameters_(run) {
+  if (const std::size_t end = signature.find(": ("); end != signature.npos) {
+    owner_ = signature.substr(0, end);
+    signature.remove_prefix(end + 2);
+  }
+  function_ = signature.substr(0, signature.find('('));
+  const std::string_view inside = signature.substr(function_.size() + 1);
+  for (std::size_t at = 0, end = 0; at + 1 < inside.size(); at = end + 2) {
+    end = std::min(inside.find(", ", at), inside.size() - 1);
+    parameters_.push_back(inside.substr(at, end - at));
+  }
+  keeps_others_ = !parameters_.empty() && parameters_.back() == "**";
+  if (keeps_others_) parameters_.pop_back();
+}
+
+Value Builtin::run(Interpreter& interpreter, const Value* self, CallValues call) const {
+  if (on_values_ != nullptr) return on_values_(interpreter, self, std::move(call));
+  const std::string_view kind = owner_.empty() ? "" : kind_name(*self);
+  if (owner_.find(kind == "str" ? "string" : kind) == owner_.npos) {
+    fail(Fix{fmt::format("use it on {}", owner_)}, "{} has no '{}'", a_kind(*self), name);
+  }
+  const auto others = keeps_others_ ? Parameters::Others::kKeep : Parameters::Others::kRefuse;
+  return on_parameters_(
+      interpreter, self,
+      {function_.empty() ? name : function_, parameters_, std::move(call), others});
+}
+
 const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
   const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const Builtin& builtin) { return builtin.name == name; });

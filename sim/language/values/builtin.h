@@ -27,14 +27,40 @@ struct CallValues {
 /// `mesh.shape` and `mesh.coordinate` may also be called.
 enum class Member : std::uint8_t { kMethod, kValue, kEither };
 
+class Parameters;
+
 /// One built-in function, or member (then `self` is its object and not among the arguments). Runs
 /// on the rank whose interpreter it is given; its errors get the place of the call.
 struct Builtin {
+  /// Reads its arguments by itself.
+  using OnValues = Value (*)(Interpreter& interpreter, const Value* self, CallValues call);
+  using OnParameters = Value (*)(Interpreter& interpreter, const Value* self,
+                                 const Parameters& given);
+
+  /// `settles`: for functions, true when it settles by itself those arguments that vary between
+  /// ranks.
+  Builtin(std::string own_name, OnValues run, Member used = Member::kMethod,
+          bool settles_arguments = false)
+      : name(std::move(own_name)), member(used), settles(settles_arguments), on_values_(run) {}
+  /// `signature`: its parameters, "(t, dim=)", after another name where errors have one; with "**"
+  /// at its end other keywords are kept. "a list: (item)": a method of lists alone.
+  Builtin(std::string own_name, std::string_view signature, OnParameters run,
+          Member used = Member::kMethod);
+
+  Value run(Interpreter& interpreter, const Value* self, CallValues call) const;
+  bool runs(OnValues run) const { return on_values_ == run; }
+
   std::string name;
-  Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
-  Member member = Member::kMethod;
-  /// For functions: true when it settles by itself those arguments that vary between ranks.
+  Member member;
   bool settles = false;
+
+ private:
+  OnValues on_values_ = nullptr;
+  OnParameters on_parameters_ = nullptr;
+  std::string_view owner_;     ///< "a list", "a dict", "a set" or "a string"; empty: any value
+  std::string_view function_;  ///< for errors; empty: `name`
+  std::vector<std::string_view> parameters_;
+  bool keeps_others_ = false;
 };
 
 /// A theme's functions; the names are those of the program. Tables are constant and shared by all
@@ -107,6 +133,7 @@ class Parameters {
   Parameters(std::string_view function, const std::vector<std::string_view>& names, CallValues call,
              Others others = Others::kRefuse);
 
+  std::string_view function() const { return function_; }
   /// Given, maybe as None.
   bool given(std::string_view name) const;
   /// Given, and not None.

@@ -24,6 +24,16 @@ TEST_CASE("T-20 torch's names make the same placements, printed in one form") {
               "S(1) [S(0), S(0)]", "i64[5@tp] (S(0), R) i64[5]", "S(1)"});
 }
 
+TEST_CASE("a method of one kind of values is refused on others before its arguments are read") {
+  check_refused({{"[1].upper(3)\n", {"a list has no 'upper'", "use it on a string"}},
+                 {"'a'.append()\n", {"a str has no 'append'", "use it on a list"}},
+                 {"{1: 2}.add(1)\n", {"a dict has no 'add'", "use it on a set or a tensor"}},
+                 {"{1}.get(2)\n", {"a set has no 'get'", "use it on a dict"}},
+                 {"'a'.upper(3)\n", {"upper: the number of arguments is 1", "call it as upper()"}},
+                 {"distribute(arange(5), tq=S(0))\n", {"distribute", "tq"}},
+                 {"dist.new_group(rank=[0])\n", {"dist.new_group: unknown argument 'rank'"}}});
+}
+
 TEST_CASE("a list of placements, one for each mesh dim, places tensors as torch's functions do") {
   CHECK(printed("x = distribute(arange(6).view(2, 3), [Replicate(), Shard(-1)])\n"
                 "print(x.type, x.redistribute([Shard(0), Replicate()]).type)\n"
