@@ -50,7 +50,7 @@ class NameChecker {
   void check(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
       try {
-        std::visit([&](const auto& node) { visit(node); }, statement.node);
+        std::visit([&](const auto& node) { visit(statement, node); }, statement.node);
       } catch (const ScenarioError& error) {
         refused_.push_back(error);
         hidden_.clear();
@@ -84,72 +84,42 @@ class NameChecker {
     for (const auto& item : tuple->items) find_attributes(*item);
   }
 
-  void visit(const ast::ExpressionStatement& node) {
+  void visit(const ast::Statement&, const ast::ExpressionStatement& node) {
     check(*node.value);
     check_taken(*node.value);
   }
-  void visit(const ast::Assign& node) {
+  void visit(const ast::Statement&, const ast::Assign& node) {
     check(*node.value);
     for (const auto& target : node.targets) check_target(*target);
   }
-  void visit(const ast::AugmentedAssign& node) {
-    check(*node.target);
-    check(*node.value);
-  }
-  void visit(const ast::If& node) {
-    for (const auto& branch : node.branches) {
-      if (branch.condition) check(*branch.condition);
-      check(branch.body);
-    }
-  }
-  void visit(const ast::For& node) {
+  void visit(const ast::Statement&, const ast::For& node) {
     check(*node.iterable);
     check_target(*node.target);
     check(node.body);
     check(node.otherwise);
   }
-  void visit(const ast::While& node) {
-    check(*node.condition);
-    check(node.body);
-    check(node.otherwise);
-  }
-  void visit(const ast::Def& node) {
+  void visit(const ast::Statement&, const ast::Def& node) {
     for (const ast::Parameter& parameter : node.function->parameters) {
-      if (parameter.default_value) check(*parameter.default_value);
+      check(parameter.default_value);
     }
     const Names around = locals_;
     locals_.insert(node.function->locals.begin(), node.function->locals.end());
     check(node.function->body);
     locals_ = around;
   }
-  void visit(const ast::Class& node) { check(node.body); }
-  void visit(const ast::With& node) {
+  void visit(const ast::Statement&, const ast::With& node) {
     for (const ast::With::Item& item : node.items) {
       check(item.context);
       if (item.target) check_target(*item.target);
     }
     check(node.body);
   }
-  void visit(const ast::Return& node) {
-    if (node.value) check(*node.value);
+  template <typename Other>
+  void visit(const ast::Statement& statement, const Other&) {
+    ast::for_each_part(
+        statement, [this](const ast::Expression& part) { check(part); },
+        [this](const ast::Block& block) { check(block); });
   }
-  void visit(const ast::Assert& node) {
-    check(*node.condition);
-    if (node.message) check(*node.message);
-  }
-  void visit(const ast::Try& node) {
-    check(node.body);
-    for (const auto& handler : node.handlers) check(handler.body);
-    check(node.otherwise);
-    check(node.last);
-  }
-  void visit(const ast::Delete& node) {
-    for (const ast::ExpressionPtr& item : node.items) check(item);
-  }
-  void visit(const ast::OuterNames&) {}
-  void visit(const ast::Pass&) {}
-  void visit(const ast::Break&) {}
-  void visit(const ast::Continue&) {}
 
   // A collective that returns a new tensor which is never used: people mean the one that writes its
   // argument.
@@ -209,7 +179,11 @@ class NameChecker {
     for (const auto& item : items) check(item);
   }
 
-  void visit_expression(const ast::Expression&, const ast::Constant&) {}
+  // Other nodes are checked by their parts, from left to right.
+  template <typename Other>
+  void visit_expression(const ast::Expression& at, const Other&) {
+    ast::for_each_part(at, [this](const ast::Expression& part) { check(part); });
+  }
   void visit_expression(const ast::Expression& at, const ast::Name& node) {
     const bool bound = locals_.contains(node.id) || globals_.contains(node.id) ||
                        std::find(hidden_.begin(), hidden_.end(), node.id) != hidden_.end();
@@ -240,44 +214,16 @@ class NameChecker {
       return std::ranges::count(row->op.returns, name, &SchemaReturn::name) > 0;
     });
   }
-  void visit_expression(const ast::Expression&, const ast::Call& node) {
-    check(*node.function);
-    for (const ast::CallArgument& argument : node.arguments) check(*argument.value);
-  }
-  void visit_expression(const ast::Expression&, const ast::Unary& node) { check(*node.operand); }
-  void visit_expression(const ast::Expression&, const ast::Binary& node) {
-    check(*node.left);
-    check(*node.right);
-  }
-  void visit_expression(const ast::Expression&, const ast::Compare& node) {
-    check_all(node.operands);
-  }
-  void visit_expression(const ast::Expression&, const ast::Logical& node) {
-    check_all(node.operands);
-  }
+  // The condition is evaluated first.
   void visit_expression(const ast::Expression&, const ast::Conditional& node) {
     check(*node.condition);
     check(*node.when_true);
     check(*node.when_false);
   }
-  void visit_expression(const ast::Expression&, const ast::Subscript& node) {
-    check(*node.object);
-    check(*node.index);
-  }
-  void visit_expression(const ast::Expression&, const ast::Slice& node) {
-    check(node.start);
-    check(node.stop);
-    check(node.step);
-  }
-  void visit_expression(const ast::Expression&, const ast::List& node) { check_all(node.items); }
-  void visit_expression(const ast::Expression&, const ast::Tuple& node) { check_all(node.items); }
   void visit_expression(const ast::Expression&, const ast::Dict& node) {
     check_all(node.keys);
     check_all(node.values);
   }
-  void visit_expression(const ast::Expression&, const ast::Set& node) { check_all(node.items); }
-  void visit_expression(const ast::Expression&, const ast::Starred& node) { check(*node.value); }
-  void visit_expression(const ast::Expression&, const ast::Walrus& node) { check(*node.value); }
   void visit_expression(const ast::Expression&, const ast::Comprehension& node) {
     const std::size_t before = hidden_.size();
     for (const auto& loop : node.loops) {
@@ -288,12 +234,6 @@ class NameChecker {
     check(node.key);
     check(*node.element);
     hidden_.resize(before);
-  }
-  void visit_expression(const ast::Expression&, const ast::FormatString& node) {
-    for (const auto& part : node.parts) {
-      check(part.expression);
-      check(part.format);
-    }
   }
 
   // A number of [params] with the name of a namespace: F.linear is then no function.

@@ -177,9 +177,7 @@ FlowWalk::Held FlowWalk::call_method(const ast::Expression& at, const ast::Attri
   }
   if (name == "item" || name == "tolist") {
     note_read(at.span.begin, object);
-    Held held;
-    held.nodes = {node(Kind::kRead, begin, "", content(object))};
-    return held;
+    return {.nodes = {node(Kind::kRead, begin, "", content(object))}};
   }
   static constexpr std::array<std::string_view, 9> kAbout = {
       "size", "numel",        "nelement",
@@ -255,9 +253,7 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
   if ((name == "float" || name == "int" || name == "bool") && one &&
       !given.positional[0].memory.empty()) {
     note_read(begin, given.positional[0]);
-    Held held;
-    held.nodes = {node(Kind::kRead, begin, "", content(given.positional[0]))};
-    return held;
+    return {.nodes = {node(Kind::kRead, begin, "", content(given.positional[0]))}};
   }
   if (name == "range") {
     Held held;

@@ -20,15 +20,11 @@ FlowWalk::Held FlowWalk::computed(std::uint32_t begin, const Ids& from) {
 }
 
 FlowWalk::Held FlowWalk::rank_at(std::uint32_t begin) {
-  Held held;
-  held.nodes = {node(Kind::kRank, begin)};
-  return held;
+  return {.nodes = {node(Kind::kRank, begin)}};
 }
 
 FlowWalk::Held FlowWalk::world_at(std::uint32_t begin) {
-  Held held;
-  held.nodes = {node(Kind::kWorld, begin)};
-  return held;
+  return {.nodes = {node(Kind::kWorld, begin)}};
 }
 
 FlowWalk::Held FlowWalk::size_of(const ast::Expression& at, const Held& value) {

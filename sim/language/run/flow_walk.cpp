@@ -167,11 +167,7 @@ bool FlowWalk::unite(State& to, const State& from) {
   return more;
 }
 
-FlowWalk::Held FlowWalk::fresh(Id made) const {
-  Held held;
-  held.memory = {made};
-  return held;
-}
+FlowWalk::Held FlowWalk::fresh(Id made) const { return {.memory = {made}}; }
 
 // An index or a loop takes an item out of a list, or a part out of a tensor.
 FlowWalk::Held FlowWalk::item_of(const Held& value) const {

@@ -190,16 +190,12 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
     return execute(node.body);
   };
   enter(statement.span);
-  if (const auto* range = iterable.get<RangeValue>()) {
-    for (std::int64_t i = 0; i < range->size(); ++i) {
-      const Flow flow = pass((*range)[i]);
-      if (flow == Flow::kBreak) return Flow::kNext;
-      if (flow == Flow::kReturn) return flow;
-    }
-    return execute(node.otherwise);
-  }
-  for (const Value& item : iterate(iterable)) {
-    const Flow flow = pass(item);
+  const auto* range = iterable.get<RangeValue>();
+  const Values items = range != nullptr ? Values() : iterate(iterable);
+  const std::int64_t count = range != nullptr ? range->size() : std::ssize(items);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Flow flow =
+        pass(range != nullptr ? Value((*range)[i]) : items[static_cast<std::size_t>(i)]);
     if (flow == Flow::kBreak) return Flow::kNext;
     if (flow == Flow::kReturn) return flow;
   }

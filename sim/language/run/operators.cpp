@@ -1,5 +1,6 @@
 // Operators on the values of a program: numbers and containers as in Python, tensors through ops.
 #include <algorithm>
+#include <array>
 
 #include "base/fix.h"
 #include "ops/torch/torch_names.h"
@@ -15,47 +16,29 @@ namespace shardlab {
 
 namespace {
 
-struct BinaryRow {
-  ast::BinaryOp op;
-  std::string_view name;
-};
-constexpr BinaryRow kBinary[] = {
-    {ast::BinaryOp::kAdd, "add"},
-    {ast::BinaryOp::kSub, "sub"},
-    {ast::BinaryOp::kMul, "mul"},
-    {ast::BinaryOp::kDiv, "div"},
-    {ast::BinaryOp::kFloorDiv, "floor_divide"},
-    {ast::BinaryOp::kMod, "remainder"},
-    {ast::BinaryOp::kPow, "pow"},
-    {ast::BinaryOp::kMatMul, "matmul"},
-    {ast::BinaryOp::kBitAnd, "bitwise_and"},
-    {ast::BinaryOp::kBitOr, "bitwise_or"},
-    {ast::BinaryOp::kBitXor, "bitwise_xor"},
-    {ast::BinaryOp::kLeft, "bitwise_left_shift"},
-    {ast::BinaryOp::kRight, "bitwise_right_shift"},
-};
-
-struct CompareRow {
-  ast::CompareOp op;
-  std::string_view name, swapped;
-};
-constexpr CompareRow kCompare[] = {
-    {ast::CompareOp::kEqual, "eq", "eq"},   {ast::CompareOp::kNotEqual, "ne", "ne"},
-    {ast::CompareOp::kLess, "lt", "gt"},    {ast::CompareOp::kLessEqual, "le", "ge"},
-    {ast::CompareOp::kGreater, "gt", "lt"}, {ast::CompareOp::kGreaterEqual, "ge", "le"},
-};
+// In the order of BinaryOp and CompareOp.
+constexpr std::array<std::string_view, 13> kBinary = {"add",
+                                                      "sub",
+                                                      "mul",
+                                                      "div",
+                                                      "floor_divide",
+                                                      "remainder",
+                                                      "pow",
+                                                      "matmul",
+                                                      "bitwise_and",
+                                                      "bitwise_or",
+                                                      "bitwise_xor",
+                                                      "bitwise_left_shift",
+                                                      "bitwise_right_shift"};
+constexpr std::array<std::string_view, 6> kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
+constexpr std::array<std::string_view, 6> kSwapped = {"eq", "ne", "gt", "ge", "lt", "le"};
 
 [[noreturn]] void refuse_operands(std::string_view op, const Value& left, const Value& right) {
   fail(Fix{"convert one of them: int(x), float(x), str(x), list(x)"},
        "'{}' does not work between {} and {}", op, a_kind(left), a_kind(right));
 }
 
-std::string_view torch_name(ast::BinaryOp op) {
-  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
-                                [&](const BinaryRow& candidate) { return candidate.op == op; });
-  check_invariant(row != std::end(kBinary), "every operator has a function");
-  return row->name;
-}
+std::string_view torch_name(ast::BinaryOp op) { return kBinary[static_cast<std::size_t>(op)]; }
 
 // number - tensor, number / tensor: torch's ops for them.
 Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const Value& tensor) {
@@ -301,9 +284,7 @@ namespace {
 Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
                       const Value& operand) {
   if (op == ast::BinaryOp::kMatMul) return in.binary(op, tensor, operand);
-  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
-                                [&](const BinaryRow& candidate) { return candidate.op == op; });
-  const std::string name = std::string(row->name) + "_";
+  const std::string name = std::string(torch_name(op)) + "_";
   const bool in_place = is_torch_name(*in.setup().registry, name) && !operand.is<RankValue>();
   if (in_place) return in.call_op(name, {{tensor, operand}, {}});
   in.call_op("copy_", {{tensor, in.binary(op, tensor, operand)}, {}});
@@ -378,10 +359,9 @@ Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& ri
   const bool tensors = (left.is_tensor() && (right.is_tensor() || right.is_number())) ||
                        (right.is_tensor() && left.is_number());
   if (tensors) {
-    const auto row = std::find_if(std::begin(kCompare), std::end(kCompare),
-                                  [&](const CompareRow& candidate) { return candidate.op == op; });
-    if (!left.is_tensor()) return call_op(row->swapped, {{right, left}, {}});
-    return call_op(row->name, {{left, right}, {}});
+    const auto row = static_cast<std::size_t>(op);
+    if (!left.is_tensor()) return call_op(kSwapped[row], {{right, left}, {}});
+    return call_op(kCompare[row], {{left, right}, {}});
   }
   if (op == ast::CompareOp::kEqual) return equal(left, right);
   if (op == ast::CompareOp::kNotEqual) return !equal(left, right);

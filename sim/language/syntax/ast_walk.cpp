@@ -195,35 +195,27 @@ void collect_walruses(const Expression& expression, std::vector<std::string>& na
 
 void collect(const Block& block, std::vector<std::string>& names) {
   for (const Statement& statement : block) {
+    const bool inner = std::holds_alternative<Def>(statement.node) ||
+                       std::holds_alternative<Class>(statement.node);
     for_each_part(
         statement, [&](const Expression& part) { collect_walruses(part, names); },
-        [](const Block&) {});
+        [&](const Block& body) {
+          if (!inner) collect(body, names);
+        });
     if (const auto* assign = std::get_if<Assign>(&statement.node)) {
       for (const auto& target : assign->targets) collect_targets(*target, names);
     } else if (const auto* augmented = std::get_if<AugmentedAssign>(&statement.node)) {
       collect_targets(*augmented->target, names);
     } else if (const auto* loop = std::get_if<For>(&statement.node)) {
       collect_targets(*loop->target, names);
-      collect(loop->body, names);
-      collect(loop->otherwise, names);
-    } else if (const auto* repeat = std::get_if<While>(&statement.node)) {
-      collect(repeat->body, names);
-      collect(repeat->otherwise, names);
-    } else if (const auto* choice = std::get_if<If>(&statement.node)) {
-      for (const auto& branch : choice->branches) collect(branch.body, names);
     } else if (const auto* with = std::get_if<With>(&statement.node)) {
       for (const auto& item : with->items) {
         if (item.target) collect_targets(*item.target, names);
       }
-      collect(with->body, names);
     } else if (const auto* guarded = std::get_if<Try>(&statement.node)) {
-      collect(guarded->body, names);
       for (const auto& handler : guarded->handlers) {
         if (!handler.name.empty()) names.push_back(handler.name);
-        collect(handler.body, names);
       }
-      collect(guarded->otherwise, names);
-      collect(guarded->last, names);
     } else if (const auto* def = std::get_if<Def>(&statement.node)) {
       names.push_back(def->function->name);
     } else if (const auto* own = std::get_if<Class>(&statement.node)) {

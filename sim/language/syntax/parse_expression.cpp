@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/language/syntax/parser_state.h"
 
@@ -16,38 +17,12 @@ namespace {
 
 constexpr std::string_view kWriteValue = "write a value, a name or a call here";
 
-struct BinaryRow {
-  std::string_view text;
-  int precedence;
-  ast::BinaryOp op;
-};
-constexpr std::array<BinaryRow, 12> kBinary = {{
-    {"|", 0, ast::BinaryOp::kBitOr},
-    {"^", 1, ast::BinaryOp::kBitXor},
-    {"&", 2, ast::BinaryOp::kBitAnd},
-    {"<<", 3, ast::BinaryOp::kLeft},
-    {">>", 3, ast::BinaryOp::kRight},
-    {"+", 4, ast::BinaryOp::kAdd},
-    {"-", 4, ast::BinaryOp::kSub},
-    {"*", 5, ast::BinaryOp::kMul},
-    {"/", 5, ast::BinaryOp::kDiv},
-    {"//", 5, ast::BinaryOp::kFloorDiv},
-    {"%", 5, ast::BinaryOp::kMod},
-    {"@", 5, ast::BinaryOp::kMatMul},
-}};
+ast::CompareOp next_of(ast::CompareOp op) {
+  return static_cast<ast::CompareOp>(static_cast<int>(op) + 1);
+}
 
-struct CompareRow {
-  std::string_view text;
-  ast::CompareOp op;
-};
-constexpr std::array<CompareRow, 6> kCompare = {{
-    {"==", ast::CompareOp::kEqual},
-    {"!=", ast::CompareOp::kNotEqual},
-    {"<", ast::CompareOp::kLess},
-    {"<=", ast::CompareOp::kLessEqual},
-    {">", ast::CompareOp::kGreater},
-    {">=", ast::CompareOp::kGreaterEqual},
-}};
+/// In the order of BinaryOp; ** binds tighter than a sign, so that it is not here.
+constexpr std::array<int, 13> kPrecedence = {4, 4, 5, 5, 5, 5, -1, 5, 2, 0, 1, 3, 3};
 
 }  // namespace
 
@@ -99,12 +74,25 @@ void Parser::refuse_at(const Token& token, std::string summary, std::string fix)
   refuse(source_, token.span, std::move(summary), std::move(fix));
 }
 
-int Parser::deepest(std::initializer_list<const ast::Expression*> children) {
-  int depth = 0;
-  for (const ast::Expression* child : children) {
-    if (child != nullptr) depth = std::max(depth, child->depth);
-  }
-  return depth;
+ExpressionPtr Parser::with_depth(std::unique_ptr<ast::Expression> made) const {
+  ast::for_each_part(*made, [&](const ast::Expression& part) {
+    made->depth = std::max(made->depth, part.depth + 1);
+  });
+  if (made->depth > ast::kDeepestTree) refuse_depth(made->span);
+  return made;
+}
+
+std::vector<ExpressionPtr> Parser::listed(ExpressionPtr first, const std::function<bool()>& ends,
+                                          const std::function<ExpressionPtr()>& read) {
+  std::vector<ExpressionPtr> items;
+  items.push_back(std::move(first));
+  while (accept_operator(",") && !ends()) items.push_back(read());
+  return items;
+}
+
+std::vector<ExpressionPtr> Parser::items_until(std::string_view close, ExpressionPtr first) {
+  return listed(
+      std::move(first), [&] { return at_operator(close); }, [this] { return item(); });
 }
 
 void Parser::refuse_depth(SourceSpan span) const {
@@ -138,19 +126,13 @@ ExpressionPtr Parser::expression_list() {
     return first;
   }
   const std::uint32_t begin = first->span.begin;
-  ast::Tuple tuple;
-  tuple.items.push_back(std::move(first));
-  while (accept_operator(",")) {
+  const auto ends = [this] {
     const TokenKind kind = peek().kind;
-    const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
-                      at_operator(")") || at_operator(":") || at_operator(";");
-    if (ends) break;
-    tuple.items.push_back(item(false));
-  }
-  const SourceSpan span{begin, last_span().end};
-  int depth = 0;
-  for (const auto& item : tuple.items) depth = std::max(depth, item->depth);
-  return finish(span, depth, std::move(tuple));
+    return kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
+           at_operator(")") || at_operator(":") || at_operator(";");
+  };
+  ast::Tuple tuple{listed(std::move(first), ends, [this] { return item(false); })};
+  return make({begin, last_span().end}, std::move(tuple));
 }
 
 // Reads an item of a display or a target: it may have a star.
@@ -159,8 +141,7 @@ ExpressionPtr Parser::item(bool named) {
   const SourceSpan start = next().span;
   ExpressionPtr value = binary(0);
   const SourceSpan span = join(start, value->span);
-  const int depth = value->depth;
-  return finish(span, depth, ast::Starred{std::move(value)});
+  return make(span, ast::Starred{std::move(value)});
 }
 
 void Parser::refuse_lone_star(const ast::Expression& expression) const {
@@ -177,8 +158,7 @@ ExpressionPtr Parser::walrus(ExpressionPtr target) {
   next();
   ExpressionPtr value = expression();
   const SourceSpan span = join(target->span, value->span);
-  const int depth = value->depth;
-  return finish(span, depth, ast::Walrus{name->id, std::move(value)});
+  return make(span, ast::Walrus{name->id, std::move(value)});
 }
 
 ExpressionPtr Parser::named_expression() {
@@ -198,10 +178,8 @@ ExpressionPtr Parser::expression() {
     unexpected("'else' of a conditional expression", "write it as a if condition else b");
   }
   ExpressionPtr other = expression();
-  const SourceSpan span = join(start, last_span());
-  const int depth = deepest({value.get(), condition.get(), other.get()});
-  return finish(span, depth,
-                ast::Conditional{std::move(condition), std::move(value), std::move(other)});
+  return make(join(start, last_span()),
+              ast::Conditional{std::move(condition), std::move(value), std::move(other)});
 }
 
 ExpressionPtr Parser::logical_or() { return logical(ast::BoolOp::kOr, &Parser::logical_and); }
@@ -214,10 +192,7 @@ ExpressionPtr Parser::logical(ast::BoolOp op, ExpressionPtr (Parser::*operand)()
   ast::Logical node{op, {}};
   node.operands.push_back(std::move(first));
   while (accept_keyword(to_string(op))) node.operands.push_back((this->*operand)());
-  const SourceSpan span = join(start, last_span());
-  int depth = 0;
-  for (const auto& item : node.operands) depth = std::max(depth, item->depth);
-  return finish(span, depth, std::move(node));
+  return make(join(start, last_span()), std::move(node));
 }
 
 ExpressionPtr Parser::logical_not() {
@@ -225,17 +200,12 @@ ExpressionPtr Parser::logical_not() {
   const Nesting nesting = nest();
   const SourceSpan start = next().span;
   ExpressionPtr operand = logical_not();
-  const SourceSpan span = join(start, last_span());
-  const int depth = operand->depth;
-  return finish(span, depth, ast::Unary{ast::UnaryOp::kNot, std::move(operand)});
+  return make(join(start, last_span()), ast::Unary{ast::UnaryOp::kNot, std::move(operand)});
 }
 
 bool Parser::accept_comparison(ast::CompareOp& op) {
-  for (const CompareRow& row : kCompare) {
-    if (accept_operator(row.text)) {
-      op = row.op;
-      return true;
-    }
+  for (op = ast::CompareOp::kEqual; op < ast::CompareOp::kIs; op = next_of(op)) {
+    if (accept_operator(to_string(op))) return true;
   }
   if (accept_keyword("in")) return op = ast::CompareOp::kIn, true;
   if (accept_keyword("is")) {
@@ -256,30 +226,25 @@ ExpressionPtr Parser::comparison() {
   ast::CompareOp op{};
   if (!accept_comparison(op)) return first;
   ast::Compare node;
-  int depth = first->depth;
   node.operands.push_back(std::move(first));
   do {
     node.ops.push_back(op);
     node.operands.push_back(binary(0));
-    depth = std::max(depth, node.operands.back()->depth);
   } while (accept_comparison(op));
-  const SourceSpan span = join(start, last_span());
-  return finish(span, depth, std::move(node));
+  return make(join(start, last_span()), std::move(node));
 }
 
 ExpressionPtr Parser::binary(int loosest) {
   const SourceSpan start = peek().span;
   ExpressionPtr left = unary();
   while (peek().kind == TokenKind::kOperator) {
-    const auto row = std::find_if(kBinary.begin(), kBinary.end(), [&](const BinaryRow& candidate) {
-      return candidate.precedence >= loosest && candidate.text == peek().text;
-    });
-    if (row == kBinary.end()) break;
+    std::size_t op = 0;
+    while (op < kPrecedence.size() && to_string(ast::BinaryOp(op)) != peek().text) ++op;
+    if (op == kPrecedence.size() || kPrecedence[op] < loosest) break;
     ++at_;
-    ExpressionPtr right = binary(row->precedence + 1);
-    const SourceSpan span = join(start, last_span());
-    const int depth = deepest({left.get(), right.get()});
-    left = finish(span, depth, ast::Binary{row->op, std::move(left), std::move(right)});
+    ExpressionPtr right = binary(kPrecedence[op] + 1);
+    left = make(join(start, last_span()),
+                ast::Binary{ast::BinaryOp(op), std::move(left), std::move(right)});
   }
   return left;
 }
@@ -294,9 +259,7 @@ ExpressionPtr Parser::unary() {
                                               : ast::UnaryOp::kInvert;
   const SourceSpan start = token.span;
   ExpressionPtr operand = unary();
-  const SourceSpan span = join(start, last_span());
-  const int depth = operand->depth;
-  return finish(span, depth, ast::Unary{op, std::move(operand)});
+  return make(join(start, last_span()), ast::Unary{op, std::move(operand)});
 }
 
 ExpressionPtr Parser::power() {
@@ -305,10 +268,8 @@ ExpressionPtr Parser::power() {
   if (!accept_operator("**")) return base;
   const Nesting nesting = nest();
   ExpressionPtr exponent = unary();
-  const SourceSpan span = join(start, last_span());
-  const int depth = deepest({base.get(), exponent.get()});
-  return finish(span, depth,
-                ast::Binary{ast::BinaryOp::kPow, std::move(base), std::move(exponent)});
+  return make(join(start, last_span()),
+              ast::Binary{ast::BinaryOp::kPow, std::move(base), std::move(exponent)});
 }
 
 ExpressionPtr Parser::postfix() {
@@ -318,9 +279,8 @@ ExpressionPtr Parser::postfix() {
     if (accept_operator(".")) {
       const SourceSpan name_span = peek().span;
       std::string name = expect_name("a name after '.'", "name an attribute or a method: x.shape");
-      const SourceSpan span = join(start, name_span);
-      const int depth = object->depth;
-      object = finish(span, depth, ast::Attribute{std::move(object), std::move(name), name_span});
+      object = make(join(start, name_span),
+                    ast::Attribute{std::move(object), std::move(name), name_span});
     } else if (at_operator("(")) {
       object = call(start, std::move(object));
     } else if (at_operator("[")) {
@@ -333,17 +293,13 @@ ExpressionPtr Parser::postfix() {
 
 ExpressionPtr Parser::call(SourceSpan start, ExpressionPtr function) {
   next();
-  ast::Call node;
-  int depth = function->depth;
+  ast::Call node{std::move(function), {}};
   while (!at_operator(")")) {
     node.arguments.push_back(call_argument(node.arguments));
-    depth = std::max(depth, node.arguments.back().value->depth);
     if (!accept_operator(",")) break;
   }
   expect_operator(")", "the arguments", "separate arguments with commas: f(a, b)");
-  const SourceSpan span = join(start, last_span());
-  node.function = std::move(function);
-  return finish(span, depth, std::move(node));
+  return make(join(start, last_span()), std::move(node));
 }
 
 ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& before) {
@@ -389,20 +345,13 @@ ExpressionPtr Parser::subscript(SourceSpan start, ExpressionPtr object) {
   const std::uint32_t begin = next().span.end;
   ExpressionPtr index = slice_or_expression();
   if (at_operator(",")) {
-    ast::Tuple tuple;
-    int depth = index->depth;
-    tuple.items.push_back(std::move(index));
-    while (accept_operator(",")) {
-      if (at_operator("]")) break;
-      tuple.items.push_back(slice_or_expression());
-      depth = std::max(depth, tuple.items.back()->depth);
-    }
-    index = finish({begin, last_span().end}, depth, std::move(tuple));
+    ast::Tuple tuple{listed(
+        std::move(index), [this] { return at_operator("]"); },
+        [this] { return slice_or_expression(); })};
+    index = make({begin, last_span().end}, std::move(tuple));
   }
   expect_operator("]", "the index", "separate indices with commas: x[a, b]");
-  const SourceSpan span = join(start, last_span());
-  const int depth = deepest({object.get(), index.get()});
-  return finish(span, depth, ast::Subscript{std::move(object), std::move(index)});
+  return make(join(start, last_span()), ast::Subscript{std::move(object), std::move(index)});
 }
 
 ExpressionPtr Parser::slice_or_expression() {
@@ -415,8 +364,7 @@ ExpressionPtr Parser::slice_or_expression() {
   if (!accept_operator(":")) return std::move(slice.start);
   if (!part_ends()) slice.stop = expression();
   if (accept_operator(":") && !part_ends()) slice.step = expression();
-  const int depth = deepest({slice.start.get(), slice.stop.get(), slice.step.get()});
-  return finish({begin, last_span().end}, depth, std::move(slice));
+  return make({begin, last_span().end}, std::move(slice));
 }
 
 ExpressionPtr Parser::atom() {
@@ -472,9 +420,8 @@ ExpressionPtr Parser::strings() {
   }
   const SourceSpan span = join(start, last_span());
   if (parts.parts.empty()) return make(span, ast::Constant{std::move(text)});
-  const int depth = depth_of(parts);
   if (!text.empty()) parts.parts.push_back({.text = std::move(text)});
-  return finish(span, depth, std::move(parts));
+  return make(span, std::move(parts));
 }
 
 ExpressionPtr Parser::parenthesised() {
@@ -488,32 +435,21 @@ ExpressionPtr Parser::parenthesised() {
                     "join values with operators, or separate them with commas");
     return inner;
   }
-  ast::Tuple tuple;
-  int depth = inner->depth;
-  tuple.items.push_back(std::move(inner));
-  while (accept_operator(",")) {
-    if (at_operator(")")) break;
-    tuple.items.push_back(item());
-    depth = std::max(depth, tuple.items.back()->depth);
-  }
+  ast::Tuple tuple{items_until(")", std::move(inner))};
   expect_operator(")", "the items of the tuple", "separate items with commas: (a, b)");
-  return finish(join(start, last_span()), depth, std::move(tuple));
+  return make(join(start, last_span()), std::move(tuple));
 }
 
 ExpressionPtr Parser::list_display() {
   const SourceSpan start = next().span;
   ast::List list;
-  int depth = 0;
-  while (!at_operator("]")) {
-    list.items.push_back(item());
-    depth = std::max(depth, list.items.back()->depth);
-    if (list.items.size() == 1 && at_keyword("for")) {
-      return comprehension(start.begin, nullptr, std::move(list.items[0]), "]");
-    }
-    if (!accept_operator(",")) break;
+  if (!at_operator("]")) {
+    ExpressionPtr first = item();
+    if (at_keyword("for")) return comprehension(start.begin, nullptr, std::move(first), "]");
+    list.items = items_until("]", std::move(first));
   }
   expect_operator("]", "the items of the list", "separate items with commas: [a, b]");
-  return finish(join(start, last_span()), depth, std::move(list));
+  return make(join(start, last_span()), std::move(list));
 }
 
 // A generator is the list of its items: the language could not see the difference.
@@ -521,7 +457,6 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
                                     std::string_view close, bool set) {
   ast::Comprehension node;
   node.set = set;
-  int depth = deepest({key.get(), element.get()});
   node.key = std::move(key);
   node.element = std::move(element);
   while (accept_keyword("for")) {
@@ -531,11 +466,7 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
       unexpected("'in' after the names of the loop", "write it as for x in items");
     }
     loop.iterable = logical_or();
-    depth = std::max({depth, loop.target->depth, loop.iterable->depth});
-    while (accept_keyword("if")) {
-      loop.conditions.push_back(logical_or());
-      depth = std::max(depth, loop.conditions.back()->depth);
-    }
+    while (accept_keyword("if")) loop.conditions.push_back(logical_or());
     node.loops.push_back(std::move(loop));
   }
   // A def before the statement would not see the names of the comprehension.
@@ -546,18 +477,16 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
   if (!close.empty()) {
     expect_operator(close, "the comprehension", "write it as [f(x) for x in items if p(x)]");
   }
-  return finish({begin, last_span().end}, depth, std::move(node));
+  return make({begin, last_span().end}, std::move(node));
 }
 
 ExpressionPtr Parser::dict_display() {
   const SourceSpan start = next().span;
   ast::Dict dict;
-  int depth = 0;
   while (!at_operator("}")) {
     if (accept_operator("**")) {
       dict.keys.push_back(nullptr);
       dict.values.push_back(expression());
-      depth = std::max(depth, dict.values.back()->depth);
       if (!accept_operator(",")) break;
       continue;
     }
@@ -566,28 +495,20 @@ ExpressionPtr Parser::dict_display() {
     if (set && dict.keys.size() == 1) return set_display(start, std::move(dict.keys[0]));
     expect_operator(":", "the key", "write each entry as key: value");
     dict.values.push_back(expression());
-    depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
     if (dict.keys.size() == 1 && at_keyword("for")) {
       return comprehension(start.begin, std::move(dict.keys[0]), std::move(dict.values[0]), "}");
     }
     if (!accept_operator(",")) break;
   }
   expect_operator("}", "the entries of the dict", "separate entries with commas: {a: 1, b: 2}");
-  return finish(join(start, last_span()), depth, std::move(dict));
+  return make(join(start, last_span()), std::move(dict));
 }
 
 ExpressionPtr Parser::set_display(SourceSpan start, ExpressionPtr first) {
   if (at_keyword("for")) return comprehension(start.begin, nullptr, std::move(first), "}", true);
-  ast::Set set;
-  int depth = first->depth;
-  set.items.push_back(std::move(first));
-  while (accept_operator(",")) {
-    if (at_operator("}")) break;
-    set.items.push_back(item());
-    depth = std::max(depth, set.items.back()->depth);
-  }
+  ast::Set set{items_until("}", std::move(first))};
   expect_operator("}", "the items of the set", "separate items with commas: {a, b}");
-  return finish(join(start, last_span()), depth, std::move(set));
+  return make(join(start, last_span()), std::move(set));
 }
 
 // The names of a loop: like an expression list, but `in` is not an operator there.
@@ -595,16 +516,10 @@ ExpressionPtr Parser::target_list() {
   const auto target = [this] { return at_operator("*") ? item() : postfix(); };
   ExpressionPtr first = target();
   if (at_operator(",")) {
-    ast::Tuple tuple;
-    int depth = first->depth;
     const std::uint32_t begin = first->span.begin;
-    tuple.items.push_back(std::move(first));
-    while (accept_operator(",")) {
-      if (at_keyword("in")) break;
-      tuple.items.push_back(target());
-      depth = std::max(depth, tuple.items.back()->depth);
-    }
-    first = finish({begin, last_span().end}, depth, std::move(tuple));
+    ast::Tuple tuple{listed(
+        std::move(first), [this] { return at_keyword("in"); }, target)};
+    first = make({begin, last_span().end}, std::move(tuple));
   }
   check_target(*first);
   return first;

@@ -78,7 +78,7 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
     ast::FormatString format;
     append_parts(token, i, true, format);
     if (i > from) {
-      part.format = finish(span_of(from, i), depth_of(format), std::move(format));
+      part.format = make(span_of(from, i), std::move(format));
     }
   }
   if (i >= body.size() || body[i] != '}') {
@@ -120,15 +120,6 @@ void Parser::append_parts(const Token& token, std::size_t& i, bool in_field,
     }
   }
   if (!text.empty()) out.parts.push_back({.text = std::move(text)});
-}
-
-int Parser::depth_of(const ast::FormatString& string) {
-  int depth = 0;
-  for (const auto& part : string.parts) {
-    if (part.expression) depth = std::max(depth, part.expression->depth);
-    if (part.format) depth = std::max(depth, part.format->depth);
-  }
-  return depth;
 }
 
 }  // namespace shardlab

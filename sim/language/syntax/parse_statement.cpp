@@ -16,26 +16,6 @@ namespace {
 
 constexpr std::string_view kWriteDef = "write it as def f(a, b=1):";
 
-struct AugmentedRow {
-  std::string_view text;
-  ast::BinaryOp op;
-};
-constexpr std::array<AugmentedRow, 13> kAugmented = {{
-    {"+=", ast::BinaryOp::kAdd},
-    {"-=", ast::BinaryOp::kSub},
-    {"*=", ast::BinaryOp::kMul},
-    {"/=", ast::BinaryOp::kDiv},
-    {"//=", ast::BinaryOp::kFloorDiv},
-    {"%=", ast::BinaryOp::kMod},
-    {"**=", ast::BinaryOp::kPow},
-    {"@=", ast::BinaryOp::kMatMul},
-    {"&=", ast::BinaryOp::kBitAnd},
-    {"|=", ast::BinaryOp::kBitOr},
-    {"^=", ast::BinaryOp::kBitXor},
-    {"<<=", ast::BinaryOp::kLeft},
-    {">>=", ast::BinaryOp::kRight},
-}};
-
 constexpr std::array<std::string_view, 5> kOutside = {"yield", "async", "await", "except",
                                                       "finally"};
 
@@ -112,9 +92,11 @@ void Parser::line(ast::Block& out) {
     if (!accept_operator(";")) break;
     if (peek().kind == TokenKind::kNewline) break;
   }
-  if (peek().kind != TokenKind::kNewline) {
-    unexpected("the end of the line", "write each statement on a line of its own");
-  }
+  end_line("write each statement on a line of its own");
+}
+
+void Parser::end_line(std::string_view fix) {
+  if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", fix);
   next();
 }
 
@@ -173,15 +155,16 @@ ast::Statement Parser::expression_or_assignment() {
     assign.value = std::move(target);
     return {span(), std::move(assign)};
   }
-  for (const AugmentedRow& row : kAugmented) {
-    if (!at_operator(row.text)) continue;
+  for (int i = 0; i <= static_cast<int>(ast::BinaryOp::kRight); ++i) {
+    const auto op = static_cast<ast::BinaryOp>(i);
+    if (!at_operator(fmt::format("{}=", to_string(op)))) continue;
     const bool several = std::holds_alternative<ast::Tuple>(target->node) ||
                          std::holds_alternative<ast::List>(target->node);
     if (several) refuse(source_, target->span, "this cannot be assigned to", "assign to a name");
     check_target(*target);
     next();
     ExpressionPtr value = expression_list();
-    return {span(), ast::AugmentedAssign{std::move(target), row.op, std::move(value)}};
+    return {span(), ast::AugmentedAssign{std::move(target), op, std::move(value)}};
   }
   if (at_operator(":")) {
     check_target(*target);
@@ -336,8 +319,7 @@ ast::Statement Parser::raise_statement() {
   if (message.parts.empty()) {
     text = make(error.span, ast::Constant{std::move(name)});
   } else {
-    const int depth = message.parts[0].expression->depth;
-    text = finish(span, depth, std::move(message));
+    text = make(span, std::move(message));
   }
   return {span, ast::Assert{make(start, ast::Constant{false}), std::move(text)}};
 }
@@ -371,16 +353,13 @@ ast::Block Parser::block(std::string_view after) {
 
 ast::Statement Parser::if_statement() {
   ast::If node;
-  const SourceSpan start = next().span;
-  ExpressionPtr condition = named_expression();
-  const SourceSpan span = join(start, last_span());
-  ast::Block body = block("the condition");
-  node.branches.push_back({std::move(condition), std::move(body)});
-  while (accept_keyword("elif")) {
-    ExpressionPtr other = named_expression();
-    ast::Block other_body = block("the condition");
-    node.branches.push_back({std::move(other), std::move(other_body)});
-  }
+  SourceSpan span = next().span;
+  do {
+    ast::If::Branch branch{named_expression(), {}};
+    if (node.branches.empty()) span = join(span, last_span());
+    branch.body = block("the condition");
+    node.branches.push_back(std::move(branch));
+  } while (accept_keyword("elif"));
   if (accept_keyword("else")) node.branches.push_back({nullptr, block("'else'")});
   return {span, std::move(node)};
 }
@@ -528,8 +507,7 @@ ast::Statement Parser::decorated_def() {
     const bool types = call != nullptr && !call->arguments.empty();
     if (last == "local_map" || (last == "no_typecheck" && types)) {
       typed.push_back(std::move(context));
-      if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteDef);
-      next();
+      end_line(kWriteDef);
       continue;
     }
     if (std::ranges::count(kContexts, last) == 0) {
@@ -538,12 +516,10 @@ ast::Statement Parser::decorated_def() {
     }
     if (call == nullptr) {
       const SourceSpan span = context->span;
-      const int depth = context->depth;
-      context = finish(span, depth, ast::Call{std::move(context), {}});
+      context = make(span, ast::Call{std::move(context), {}});
     }
     around.push_back({std::move(context), nullptr});
-    if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteDef);
-    next();
+    end_line(kWriteDef);
   }
   if (!at_keyword("def")) unexpected("a def after its decorators", kWriteDef);
   ast::Statement def = def_statement(std::move(around));
@@ -554,9 +530,8 @@ ast::Statement Parser::decorated_def() {
   ExpressionPtr value = make(span, ast::Name{name});
   for (; !typed.empty(); typed.pop_back()) {
     ast::Call wrapped{std::move(typed.back()), {}};
-    const int depth = wrapped.function->depth;
     wrapped.arguments.push_back({.value = std::move(value)});
-    value = finish(span, depth, std::move(wrapped));
+    value = make(span, std::move(wrapped));
   }
   ast::Assign assign;
   assign.targets.push_back(make(span, ast::Name{name}));
@@ -623,8 +598,7 @@ ast::Statement Parser::class_statement() {
     next();
     return {span, std::move(node)};
   }
-  if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
-  next();
+  end_line(kWriteClass);
   if (peek().kind != TokenKind::kIndent) {
     refuse_at(peek(), "expected an indented block after the class", "indent it, or write pass");
   }
@@ -635,8 +609,7 @@ ast::Statement Parser::class_statement() {
     const bool text = peek().kind == TokenKind::kString;
     if (text || at_keyword("pass")) {
       next();
-      if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
-      next();
+      end_line(kWriteClass);
       continue;
     }
     ast::Def def = static_def();
@@ -659,8 +632,7 @@ ast::Def Parser::static_def() {
                 "methods are decorated by @staticmethod, and backward by @once_differentiable");
     }
     (is_once ? once : is_static) = true;
-    if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
-    next();
+    end_line(kWriteClass);
   }
   if (!at_keyword("def") || !is_static) {
     refuse_at(first, "a torch.autograd.Function has static methods and nothing else",

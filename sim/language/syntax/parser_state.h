@@ -2,7 +2,8 @@
 // Private to parse_expression.cpp, parse_format.cpp and parse_statement.cpp.
 #pragma once
 
-#include <initializer_list>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,23 +41,12 @@ class Parser {
   [[noreturn]] void refuse_at(const Token& token, std::string summary, std::string fix = "") const;
 
   template <typename Node>
-  ast::ExpressionPtr make(SourceSpan span, Node node,
-                          std::initializer_list<const ast::Expression*> children = {}) {
-    return finish(span, deepest(children), std::move(node));
+  ast::ExpressionPtr make(SourceSpan span, Node node) const {
+    return with_depth(
+        std::unique_ptr<ast::Expression>(new ast::Expression{span, 1, std::move(node)}));
   }
-  template <typename Node>
-  ast::ExpressionPtr make(SourceSpan span, Node node,
-                          const std::vector<ast::ExpressionPtr>& children) {
-    int depth = 0;
-    for (const auto& child : children) depth = std::max(depth, child->depth);
-    return finish(span, depth, std::move(node));
-  }
-  template <typename Node>
-  ast::ExpressionPtr finish(SourceSpan span, int below, Node node) {
-    if (below >= ast::kDeepestTree) refuse_depth(span);
-    return ast::ExpressionPtr(new ast::Expression{span, below + 1, std::move(node)});
-  }
-  static int deepest(std::initializer_list<const ast::Expression*> children);
+  /// Refuses too deep a tree.
+  ast::ExpressionPtr with_depth(std::unique_ptr<ast::Expression> made) const;
   [[noreturn]] void refuse_depth(SourceSpan span) const;
 
   /// One level of recursion. Brackets and prefix operators recurse before a tree exists to measure.
@@ -75,6 +65,11 @@ class Parser {
   // Expressions, from loose to tight.
   ast::ExpressionPtr expression_list();
   ast::ExpressionPtr item(bool named = true);
+  /// `first`, and those that follow after commas, up to the comma behind which `ends` holds.
+  std::vector<ast::ExpressionPtr> listed(ast::ExpressionPtr first,
+                                         const std::function<bool()>& ends,
+                                         const std::function<ast::ExpressionPtr()>& read);
+  std::vector<ast::ExpressionPtr> items_until(std::string_view close, ast::ExpressionPtr first);
   void refuse_lone_star(const ast::Expression& expression) const;
   ast::ExpressionPtr walrus(ast::ExpressionPtr target);
   // An expression, or (n := value) without the brackets: in brackets and conditions.
@@ -109,7 +104,6 @@ class Parser {
   void append_format(const Token& token, ast::FormatString& out);
   // Up to the end of the token, or the '}' that ends the field whose format it is.
   void append_parts(const Token& token, std::size_t& i, bool in_field, ast::FormatString& out);
-  static int depth_of(const ast::FormatString& string);
   ast::FormatString::Part format_field(const Token& token, std::size_t& i);
 
   // Statements.
@@ -131,6 +125,7 @@ class Parser {
   ast::Statement try_statement();
   std::vector<std::string> error_kinds();
   void skip_annotation(std::string_view mark);
+  void end_line(std::string_view fix);
   ast::ExpressionPtr lambda_expression();
   ast::Parameter parameter(std::string_view close, bool& named);
   std::vector<ast::Parameter> parameters_until(std::string_view close);
