@@ -5,12 +5,31 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <limits>
 
 #include "base/fix.h"
 
 namespace shardlab {
+
+GraphObject json_of(double value) {
+  if (std::isfinite(value)) return value;
+  return {{"f", std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"}};
+}
+
+GraphObject json_of(const Scalar& scalar) {
+  switch (scalar.category()) {
+    case Category::kBool:
+      return scalar.to_bool();
+    case Category::kInteger:
+      return scalar.to_int();
+    case Category::kFloat:
+      return json_of(scalar.to_double());
+    default:
+      return {{"c", {json_of(scalar.to_double()), json_of(scalar.imaginary())}}};
+  }
+}
 
 GraphFields::GraphFields(const GraphObject& object, std::size_t line, std::string path)
     : object_(object), line_(line), path_(std::move(path)) {
@@ -51,38 +70,27 @@ std::string GraphFields::text(const char* key) {
   return value.get<std::string>();
 }
 
-std::string GraphFields::text_or(const char* key, std::string otherwise) {
-  return has(key) ? text(key) : otherwise;
-}
-
-bool GraphFields::flag(const char* key, bool otherwise) {
-  const GraphObject* value = find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_boolean()) refuse(key, "must be true or false");
-  return value->get<bool>();
+void GraphFields::flag(const char* key, bool& value, bool otherwise) {
+  const GraphObject* found = find(key);
+  if (found != nullptr && !found->is_boolean()) refuse(key, "must be true or false");
+  value = found != nullptr ? found->get<bool>() : otherwise;
 }
 
 std::int64_t GraphFields::integer(const char* key, std::int64_t least, std::int64_t most) {
   return integer_of(at(key), key, least, most);
 }
 
-std::int64_t GraphFields::integer_or(const char* key, std::int64_t otherwise, std::int64_t least,
-                                     std::int64_t most) {
-  return has(key) ? integer(key, least, most) : otherwise;
-}
-
-std::uint64_t GraphFields::natural(const char* key) {
-  const GraphObject& value = at(key);
+void GraphFields::natural(const char* key, std::uint64_t& value) {
+  const GraphObject& found = at(key);
   const bool fits =
-      value.is_number_integer() && (value.is_number_unsigned() || value.get<std::int64_t>() >= 0);
+      found.is_number_integer() && (found.is_number_unsigned() || found.get<std::int64_t>() >= 0);
   if (!fits) refuse(key, "must be an integer of at least 0");
-  return value.get<std::uint64_t>();
+  value = found.get<std::uint64_t>();
 }
 
-std::optional<double> GraphFields::real(const char* key) {
-  const GraphObject* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  return real_of(*value, key);
+void GraphFields::real(const char* key, double& value, double otherwise) {
+  const GraphObject* found = find(key);
+  value = found != nullptr ? real_of(*found, key) : otherwise;
 }
 
 std::vector<std::int64_t> GraphFields::integers(const char* key, std::int64_t least,
@@ -92,13 +100,11 @@ std::vector<std::int64_t> GraphFields::integers(const char* key, std::int64_t le
   return values;
 }
 
-std::vector<std::string> GraphFields::texts(const char* key) {
-  std::vector<std::string> values;
+void GraphFields::texts(const char* key, std::vector<std::string>& values, Written) {
   for (const GraphObject& item : list(key)) {
     if (!item.is_string()) refuse(key, "must be a list of texts");
     values.push_back(item.get<std::string>());
   }
-  return values;
 }
 
 Dims GraphFields::sizes(const char* key) {
@@ -111,12 +117,6 @@ Dims GraphFields::sizes(const char* key) {
   }
   if (sizes.size() > 64) refuse(key, "has more than 64 dims");
   return sizes;
-}
-
-DType GraphFields::dtype(const char* key) {
-  const auto dtype = parse_dtype(text(key));
-  if (!dtype) refuse(key, "is not a dtype");
-  return *dtype;
 }
 
 GraphFields GraphFields::inside(const GraphObject& object, const char* key) const {
