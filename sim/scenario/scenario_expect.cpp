@@ -35,16 +35,10 @@ std::vector<std::string> memory_keys() {
   return keys;
 }
 
-struct CompareRow {
-  std::string_view text;
-  ast::CompareOp op;
-};
-// Longer ones first.
-constexpr CompareRow kCompare[] = {
-    {"<=", ast::CompareOp::kLessEqual}, {">=", ast::CompareOp::kGreaterEqual},
-    {"==", ast::CompareOp::kEqual},     {"!=", ast::CompareOp::kNotEqual},
-    {"<", ast::CompareOp::kLess},       {">", ast::CompareOp::kGreater},
-};
+// Longer texts first.
+constexpr ast::CompareOp kCompare[] = {ast::CompareOp::kLessEqual, ast::CompareOp::kGreaterEqual,
+                                       ast::CompareOp::kEqual,     ast::CompareOp::kNotEqual,
+                                       ast::CompareOp::kLess,      ast::CompareOp::kGreater};
 
 struct UnitRow {
   std::string_view text;
@@ -70,10 +64,10 @@ Bound bound_of_text(const SourcePtr& source, const Environment& environment, Uni
   Bound bound{.text = source->text(),
               .where = {source, {0, static_cast<std::uint32_t>(whole.size())}}};
   std::size_t begin = std::min(whole.find_first_not_of(' '), whole.size());
-  for (const CompareRow& row : kCompare) {
-    if (!whole.substr(begin).starts_with(row.text)) continue;
-    bound.op = row.op;
-    begin += row.text.size();
+  for (const ast::CompareOp op : kCompare) {
+    if (!whole.substr(begin).starts_with(to_string(op))) continue;
+    bound.op = op;
+    begin += to_string(op).size();
     break;
   }
   begin = std::min(whole.find_first_not_of(' ', begin), whole.size());
@@ -121,11 +115,11 @@ class ExpectReader {
  private:
   void read_entry(const TomlEntry& entry) {
     if (entry.key == "collectives") {
-      read_collectives(entry);
+      read_bounds(entry, collective_names(), Units::kNone, out_.collectives.emplace());
     } else if (entry.key == "bytes")
       out_.bytes = read_bound(file_, entry, environment_, Units::kBytes);
     else if (entry.key == "memory") {
-      read_memory(entry);
+      read_bounds(entry, memory_keys(), Units::kBytes, out_.memory);
     } else if (entry.key == "grads") {
       read_gradients(entry);
     } else if (entry.key == "implicit") {
@@ -143,7 +137,7 @@ class ExpectReader {
     } else if (entry.key == "not_verified") {
       out_.not_verified = read_bound(file_, entry, environment_, Units::kNone);
     } else if (entry.key == "outcomes") {
-      read_outcomes(entry);
+      read_bounds(entry, outcome_keys(), Units::kNone, out_.outcomes);
     } else if (entry.key == "graph") {
       out_.graph = {read_text(file_, entry)->text(), expect_.where(entry)};
     } else if (entry.key == "checkpoint") {
@@ -172,29 +166,15 @@ class ExpectReader {
     }
   }
 
-  void read_collectives(const TomlEntry& entry) {
-    const TomlSection section{file_, "collectives", &read_table(file_, entry)};
-    section.check_keys(collective_names());
-    out_.collectives.emplace();
-    for (const TomlEntry& count : *section.table) {
-      out_.collectives->emplace_back(count.key,
-                                     read_bound(file_, count, environment_, Units::kNone));
-    }
-  }
+  using Bounds = std::vector<std::pair<std::string, Bound>>;
 
-  void read_outcomes(const TomlEntry& entry) {
-    const TomlSection section{file_, "outcomes", &read_table(file_, entry)};
-    section.check_keys(outcome_keys());
+  // A table of bounds; errors name it by its key.
+  void read_bounds(const TomlEntry& entry, const std::vector<std::string>& keys, Units units,
+                   Bounds& bounds) {
+    const TomlSection section{file_, entry.key, &read_table(file_, entry)};
+    section.check_keys(keys);
     for (const TomlEntry& one : *section.table) {
-      out_.outcomes.emplace_back(one.key, read_bound(file_, one, environment_, Units::kNone));
-    }
-  }
-
-  void read_memory(const TomlEntry& entry) {
-    const TomlSection section{file_, "memory", &read_table(file_, entry)};
-    section.check_keys(memory_keys());
-    for (const TomlEntry& one : *section.table) {
-      out_.memory.emplace_back(one.key, read_bound(file_, one, environment_, Units::kBytes));
+      bounds.emplace_back(one.key, read_bound(file_, one, environment_, units));
     }
   }
 
