@@ -1,17 +1,15 @@
 // An edit is proven where the program then runs, no value differs from one device, and one device
-// still computes what it did: the program as it was is then the [reference]. It has to hold for
-// inputs of another seed, too.
+// still computes what it did: in a world of one the program as it was is the [reference]. It has to
+// hold for inputs of another seed, too.
 #include "sim/edit/blame.h"
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <set>
 
 #include "sim/edit/proposals.h"
 #include "sim/edit/sketch.h"
 #include "sim/edit/stopwatch.h"
-#include "sim/edit/text_as_reference.h"
 #include "sim/edit/trials.h"
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
@@ -25,11 +23,11 @@ namespace {
 constexpr std::size_t kMostEdits = 3;
 constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
 
-// Names of values that are compared, or those that are wrong.
+// Names of values that are verified, or those that are wrong.
 std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
   std::set<std::string> names;
   for (const ValueReport& value : result.judgement.values) {
-    if (wrong ? is_off(value) : is_verified(value) || is_off(value)) names.insert(value.name);
+    if (wrong ? is_off(value) : is_verified(value)) names.insert(value.name);
   }
   return names;
 }
@@ -61,8 +59,9 @@ class Prover {
         sketch_(sketch_of(scenario)),
         wrong_names_(names_of(wrong, true)),
         verified_names_(names_of(wrong, false)),
-        apart_(apart_from(wrong, line)),
-        meant_by_rank_(meant_by_rank(wrong)) {}
+        apart_(apart_from(wrong, line)) {
+    for (const std::string& name : apart_) wrong_names_.erase(name);
+  }
 
   /// Nothing is wrong with the edit, with inputs of this seed and another one.
   bool proves(const Proposal& edit) const {
@@ -71,11 +70,11 @@ class Prover {
       candidate.program = program_with(edit);
       const ScenarioResult result = run(candidate);
       if (!is_right(result) || !keeps_values(result) || !makes_known(edit, result)) return false;
-      add_reference(candidate, names_of(result, false));
-      if (!is_right(run(candidate))) return false;
+      if (!as_before(result)) return false;
       const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
       put(candidate.file, {"seed", {}, {{}, other_seed}});
-      return is_right(run(candidate));
+      const ScenarioResult again = run(candidate);
+      return is_right(again) && as_before(again);
     } catch (const Error&) {
       return false;  // it cannot run as it is written now
     }
@@ -105,10 +104,9 @@ class Prover {
       if (TomlTable* inputs = table_of(candidate, "inputs")) {
         for (TomlEntry& input : *inputs) lengthen(*type_of(input), dim.name);
       }
-      add_reference(candidate, verified_names_);
       const ScenarioResult result = run(candidate);
-      if (result.run.error) return Elsewhere::kUnknown;
-      return is_right(result) ? Elsewhere::kRight : Elsewhere::kWrong;
+      if (result.run.error || !has_reference(result)) return Elsewhere::kUnknown;
+      return is_right(result) && as_before(result) ? Elsewhere::kRight : Elsewhere::kWrong;
     } catch (const Error&) {
       return Elsewhere::kUnknown;
     }
@@ -147,60 +145,33 @@ class Prover {
       for (const DefUse::Id id : flow.on_line(line)) made.insert(flow.nodes()[id].name);
     }
     return std::ranges::none_of(result.judgement.values, [&](const ValueReport& value) {
-      return value.row->letter == 'W' && made.contains(value.name);
+      const bool open = value.row->letter == 'W' || value.row->letter == 'C';
+      return open && made.contains(value.name);
     });
   }
 
-  // All that was compared still is.
+  // All that was right still is, and what was wrong is, too.
   bool keeps_values(const ScenarioResult& result) const {
     const std::set<std::string> now = names_of(result, false);
-    return std::ranges::includes(now, verified_names_) &&
-           (wrong_names_.empty() || std::ranges::includes(now, wrong_names_));
+    return std::ranges::includes(now, verified_names_) && std::ranges::includes(now, wrong_names_);
   }
 
-  // Names that follow from the rank, and mean in a world of one what they are compared with: with
-  // the program as its own reference they are told with the same words.
-  std::set<std::string> meant_by_rank(const ScenarioResult& wrong) const {
-    std::set<std::string> by_rank = verified_names_;
-    for (const std::string& name : without_ranks(scenario_, verified_names_)) by_rank.erase(name);
-    if (by_rank.empty()) return by_rank;
-    Sketch candidate = sketch_;
-    put_reference(candidate, verified_names_);
-    try {
-      const std::vector<ValueReport> again = run(candidate).judgement.values;
-      for (const ValueReport& value : wrong.judgement.values) {
-        const bool same = std::ranges::any_of(again, [&](const ValueReport& other) {
-          return other.name == value.name && is_off(other) == is_off(value) &&
-                 other.comparison.what == value.comparison.what;
-        });
-        if (!same) by_rank.erase(value.name);
-      }
-    } catch (const Error&) {
-      by_rank.clear();
-    }
-    return by_rank;
+  // The user's, or the program as it was, runs.
+  static bool has_reference(const ScenarioResult& result) {
+    return std::ranges::all_of(result.judgement.expectations, [](const ExpectationReport& one) {
+      return one.met || one.what != "reference";
+    });
   }
 
-  void add_reference(Sketch& candidate, const std::set<std::string>& compared) const {
-    std::set<std::string> names = without_ranks(scenario_, compared);
-    std::ranges::set_intersection(compared, meant_by_rank_, std::inserter(names, names.end()));
-    put_reference(candidate, names);
-  }
-
-  void put_reference(Sketch& candidate, const std::set<std::string>& names) const {
-    if (scenario_.reference != nullptr) return;
-    const std::string text = text_as_reference(scenario_, names);
-    if (text.empty()) return;
-    const TomlTable code{{"code", {}, toml_string(text)}};
-    const auto program = std::ranges::find(candidate.file, "program", &TomlEntry::key);
-    candidate.file.insert(program + 1, {"reference", {}, {{}, code}});
+  bool as_before(const ScenarioResult& result) const {
+    return computes_the_same(result.run.scenario, scenario_, registry_, options_);
   }
 
   const Scenario& scenario_;
   const OpRegistry& registry_;
   const ScenarioOptions& options_;
   Sketch sketch_;
-  std::set<std::string> wrong_names_, verified_names_, apart_, meant_by_rank_;
+  std::set<std::string> wrong_names_, verified_names_, apart_;
 };
 
 ProvenEdit proven(const SourceText& program, const Proposal& proposal) {

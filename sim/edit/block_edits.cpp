@@ -26,67 +26,43 @@ const ast::Call* call_of(const Expression& expression, std::initializer_list<con
   return found ? call : nullptr;
 }
 
-namespace {
-
-// Places at which values leave the distributed world and come back.
-struct Borders {
-  std::vector<TextEdit> leaves;                   // x.to_local() as x
-  std::vector<std::vector<TextEdit>> returns;     // from_local(y, ...) as y
-  std::vector<std::vector<TextEdit>> unlabelled;  // from_local(y, mesh=mesh, tp=S(0)) as replicas
-  std::vector<TextEdit> gathers;                  // x.to_local() as x.full_tensor()
-};
-
-class BorderFinder {
- public:
-  explicit BorderFinder(const ast::Program& program) : text_(program.source->text()) {
-    ast::any_part(program.body, [&](const Expression& part) {
-      look_at(part);
-      return false;
-    });
-  }
-
-  Borders found;
-
- private:
-  void look_at(const Expression& part) {
-    const SourceSpan whole = whole_span(text_, part);
-    if (const ast::Call* call = call_of(part, {"to_local"})) {
-      const auto* method = std::get_if<ast::Attribute>(&call->function->node);
-      if (method == nullptr) return;
-      const std::uint32_t end = whole_span(text_, *method->object).end;
-      found.leaves.push_back({{end, whole.end}, ""});
-      found.gathers.push_back({{end, whole.end}, ".full_tensor()"});
-    } else if (const ast::Call* label = call_of(part, {"from_local"})) {
-      if (label->arguments.empty()) return;
-      const SourceSpan value = whole_span(text_, *label->arguments.front().value);
-      found.returns.push_back({{{whole.begin, value.begin}, ""}, {{value.end, whole.end}, ""}});
-      found.unlabelled.push_back({{{value.end, whole.end}, ", mesh=mesh)"}});
-    }
-  }
-
-  std::string_view text_;
-};
-
-}  // namespace
-
 std::vector<Proposal> at_borders(const ast::Program& program) {
-  const Borders found = BorderFinder(program).found;
+  const std::string_view text = program.source->text();
+  std::vector<TextEdit> leaves, gathers;  // x.to_local() as x, and as x.full_tensor()
+  // from_local(y, mesh=mesh, tp=S(0)) as y, and as a replica.
+  std::vector<std::vector<TextEdit>> returns, unlabelled;
+  ast::any_part(program.body, [&](const Expression& part) {
+    const SourceSpan whole = whole_span(text, part);
+    const ast::Call* call = call_of(part, {"to_local", "from_local"});
+    if (call == nullptr) return false;
+    const auto* method = std::get_if<ast::Attribute>(&call->function->node);
+    if (method != nullptr && method->name == "to_local") {
+      const std::uint32_t end = whole_span(text, *method->object).end;
+      leaves.push_back({{end, whole.end}, ""});
+      gathers.push_back({{end, whole.end}, ".full_tensor()"});
+    } else if (call_of(part, {"from_local"}) != nullptr && !call->arguments.empty()) {
+      const SourceSpan value = whole_span(text, *call->arguments.front().value);
+      returns.push_back({{{whole.begin, value.begin}, ""}, {{value.end, whole.end}, ""}});
+      unlabelled.push_back({{{value.end, whole.end}, ", mesh=mesh)"}});
+    }
+    return false;
+  });
   std::vector<Proposal> all;
   const auto add = [&](std::vector<TextEdit> edits, const char* what) {
     std::ranges::sort(edits, {}, [](const TextEdit& edit) { return edit.span.begin; });
     all.push_back({std::move(edits), what});
   };
-  std::vector<TextEdit> everything = found.leaves;
-  for (const auto& edits : found.returns) {
+  std::vector<TextEdit> everything = leaves;
+  for (const auto& edits : returns) {
     everything.insert(everything.end(), edits.begin(), edits.end());
   }
-  for (std::size_t i = 0; i < found.leaves.size(); ++i) {
-    for (std::size_t j = 0; j < found.returns.size(); ++j) {
-      std::vector<TextEdit> edits = found.returns[j];
-      edits.push_back(found.leaves[i]);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    for (std::size_t j = 0; j < returns.size(); ++j) {
+      std::vector<TextEdit> edits = returns[j];
+      edits.push_back(leaves[i]);
       add(std::move(edits), "distributed tensors");
-      edits = found.unlabelled[j];
-      edits.push_back(found.gathers[i]);
+      edits = unlabelled[j];
+      edits.push_back(gathers[i]);
       add(std::move(edits), "whole tensors");
     }
   }
@@ -110,6 +86,11 @@ void unwrap(const ast::Program& program, const ast::Block& block, std::vector<Pr
     const auto* choice = std::get_if<ast::If>(&statement.node);
     if (choice == nullptr || choice->branches.size() != 1) continue;
     const ast::Block& body = choice->branches.front().body;
+    const auto& last = body.back().node;
+    const bool jumps = std::holds_alternative<ast::Break>(last) ||
+                       std::holds_alternative<ast::Continue>(last) ||
+                       std::holds_alternative<ast::Return>(last);
+    if (jumps) continue;  // all behind it would be gone
     const std::size_t begin = text.rfind('\n', statement.span.begin) + 1;
     const std::size_t first = body.front().span.begin;
     const std::size_t blanks = statement.span.begin - begin;

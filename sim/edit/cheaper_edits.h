@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/edit/line_edits.h"
+#include "sim/edit/program_places.h"
 #include "sim/judge/scenario_run.h"
 
 namespace shardlab {
@@ -22,5 +22,7 @@ struct CheaperEdit {
 
 /// Each once; those that may spare most come first.
 std::vector<CheaperEdit> cheaper_edits(const ScenarioResult& result);
+/// Those that ask for a rank's own piece, or none, of what a collective gives to all; some twice.
+std::vector<CheaperEdit> pieces_for_wholes(const ProgramPlaces& places);
 
 }  // namespace shardlab

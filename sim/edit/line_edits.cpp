@@ -41,13 +41,8 @@ class SmallerParts {
   std::vector<TextEdit> edits;
 
  private:
-  std::string text_of(const Expression& expression) const {
-    const SourceSpan span = whole_span(text_, expression);
-    return std::string(text_.substr(span.begin, span.end - span.begin));
-  }
-
   void replace(const Expression& whole, const Expression& part) {
-    edits.push_back(put_expression(text_, whole_span(text_, whole), text_of(part)));
+    edits.push_back(text_.put(whole, text_.of(part)));
   }
 
   void look_at(const Expression& expression) {
@@ -88,10 +83,10 @@ class SmallerParts {
           arguments += argument.keyword + "=";
         }
         arguments += argument.starred ? "*" : argument.keyword == ast::kDoubleStar ? "**" : "";
-        arguments += text_of(*argument.value);
+        arguments += text_.of(*argument.value);
       }
       edits.push_back(
-          {whole_span(text_, expression), text_of(*call.function) + "(" + arguments + ")"});
+          {whole_span(text_.text, expression), text_.of(*call.function) + "(" + arguments + ")"});
     }
   }
 
@@ -104,7 +99,7 @@ class SmallerParts {
   std::string joined(const std::vector<ast::ExpressionPtr>& items, std::size_t dropped) const {
     std::string out;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i != dropped) out += (out.empty() ? "" : ", ") + text_of(*items[i]);
+      if (i != dropped) out += (out.empty() ? "" : ", ") + text_.of(*items[i]);
     }
     return out;
   }
@@ -116,13 +111,13 @@ class SmallerParts {
     const bool pairs = targets != nullptr && values != nullptr && assign.targets.size() == 1 &&
                        targets->items.size() == values->items.size();
     for (std::size_t i = 0; pairs && i < values->items.size(); ++i) {
-      const SourceSpan span = {whole_span(text_, *assign.targets.front()).begin,
-                               whole_span(text_, *assign.value).end};
+      const SourceSpan span = {whole_span(text_.text, *assign.targets.front()).begin,
+                               whole_span(text_.text, *assign.value).end};
       edits.push_back({span, joined(targets->items, i) + " = " + joined(values->items, i)});
     }
   }
 
-  std::string_view text_;
+  const ProgramText text_;
 };
 
 // The name and the value of `name = value`.
@@ -264,6 +259,38 @@ TextEdit put_expression(std::string_view text, SourceSpan place, std::string exp
     place = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(after) + 1};
   }
   return {place, std::move(expression)};
+}
+
+std::string ProgramText::of(const Expression& expression) const {
+  const SourceSpan span = whole_span(text, expression);
+  return std::string(text.substr(span.begin, span.end - span.begin));
+}
+
+std::string ProgramText::operand(const Expression& expression) const {
+  const std::string own = of(expression);
+  const bool sum = std::holds_alternative<ast::Binary>(expression.node) ||
+                   std::holds_alternative<ast::Unary>(expression.node);
+  return sum && !own.starts_with('(') ? "(" + own + ")" : own;
+}
+
+TextEdit ProgramText::put(const Expression& place, std::string expression) const {
+  return put_expression(text, whole_span(text, place), std::move(expression));
+}
+
+std::string ProgramText::with_argument(const ast::Call& call, const std::string& keyword,
+                                       const std::string& value) const {
+  std::string out;
+  bool done = false;
+  const auto append = [&](const std::string& one) { out += (out.empty() ? "" : ", ") + one; };
+  for (const ast::CallArgument& argument : call.arguments) {
+    const bool here = argument.keyword == keyword;
+    const std::string name = argument.keyword.empty() ? "" : argument.keyword + "=";
+    if (here && !value.empty()) append(keyword + "=" + value);
+    if (!here) append(name + of(*argument.value));
+    done = done || here;
+  }
+  if (!done && !value.empty()) append(keyword + "=" + value);
+  return of(*call.function) + "(" + out + ")";
 }
 
 std::vector<TextEdit> smaller_parts(const ProgramLines& lines) {

@@ -24,6 +24,21 @@ SourceSpan whole_span(std::string_view text, const ast::Expression& expression);
 /// them there, and without those around the place where it does not.
 TextEdit put_expression(std::string_view text, SourceSpan place, std::string expression);
 
+/// The text of a program, to write edits with.
+struct ProgramText {
+  explicit ProgramText(std::string_view text) : text(text) {}
+  /// With the brackets that belong to it.
+  std::string of(const ast::Expression& expression) const;
+  /// An operand of the op that follows it.
+  std::string operand(const ast::Expression& expression) const;
+  TextEdit put(const ast::Expression& place, std::string expression) const;
+  /// f(a, keyword=b) with one argument more, less or otherwise: an empty value leaves it out.
+  std::string with_argument(const ast::Call& call, const std::string& keyword,
+                            const std::string& value) const;
+
+  const std::string_view text;
+};
+
 /// Smaller parts for each statement, the largest saving first. Places are those of
 /// text_of(lines).
 ///   fails  ScenarioError: no program

@@ -26,32 +26,17 @@ void replace_name(ProgramLines& lines, const std::string& name, const std::strin
   }
 }
 
-// Each entry of the table, one after the other.
+// Each entry of the table, one after the other; a param is written out in the program.
 bool drop_each(Trials& trials, std::string_view table) {
   if (table_of(trials.best(), table) == nullptr) return false;
   bool kept = false;
   const TomlTable all = *table_of(trials.best(), table);
   for (const TomlEntry& entry : all) {
     Sketch candidate = trials.best();
+    if (table == "params") replace_name(candidate.program, entry.key, toml_text(entry.value));
     TomlTable& left = *table_of(candidate, table);
     remove(left, entry.key);
     if (left.empty()) remove(candidate.file, table);
-    kept = trials.keeps(candidate) || kept;
-  }
-  return kept;
-}
-
-bool write_out_params(Trials& trials) {
-  const TomlTable* params = table_of(trials.best(), "params");
-  if (params == nullptr) return false;
-  bool kept = false;
-  const TomlTable all = *params;
-  for (const TomlEntry& param : all) {
-    Sketch candidate = trials.best();
-    replace_name(candidate.program, param.key, toml_text(param.value));
-    TomlTable& left = *table_of(candidate, "params");
-    remove(left, param.key);
-    if (left.empty()) remove(candidate.file, "params");
     kept = trials.keeps(candidate) || kept;
   }
   return kept;
@@ -100,7 +85,7 @@ bool drop_entries(Trials& trials) {
     remove(candidate.file, entry.key);
     kept = trials.keeps(candidate) || kept;
   }
-  kept = write_out_params(trials) || kept;
+  kept = drop_each(trials, "params") || kept;
   kept = drop_each(trials, "inputs") || kept;
   return plainer_inputs(trials) || kept;
 }

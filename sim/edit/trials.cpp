@@ -20,6 +20,24 @@ ScenarioResult run_changed(const std::string& text, const Scenario& from,
   return run_scenario(file.at(file.points().front()), registry, options);
 }
 
+bool computes_the_same(const Scenario& changed, const Scenario& before, const OpRegistry& registry,
+                       const ScenarioOptions& options, const std::string& but) {
+  if (before.reference != nullptr) return true;
+  Scenario alone = changed;
+  alone.reference = before.program;
+  alone.world = alone.mesh.size = 1;
+  alone.mesh.ranks.reset();
+  for (ScenarioMeshDim& dim : alone.mesh.dims) dim.size = 1;
+  alone.expect = {};
+  const ScenarioResult result = run_scenario(alone, registry, options);
+  const auto& judgement = result.judgement;
+  const bool runs =
+      !result.run.error && std::ranges::all_of(judgement.expectations, &ExpectationReport::met);
+  return !runs || std::ranges::none_of(judgement.values, [&](const ValueReport& value) {
+    return is_off(value) && value.name != but;
+  });
+}
+
 std::vector<int> lines_behind(const ProgramLines& program, std::int64_t first_line,
                               std::int64_t line) {
   std::int64_t at = first_line;

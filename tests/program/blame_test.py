@@ -150,6 +150,38 @@ y = {call}
                 after = [change["after"] for edit in told["edits"] for change in edit["changes"]]
                 self.assertIn([f"y = {right}"], after)
 
+    def test_what_one_device_computes_stays(self):
+        """Buffers that all ranks fill with zeros fit together, and rank 0 has lost its rows; the
+        largest tokens of all ranks are no rank's own."""
+        for code in ("""
+order = torch.arange(6)
+for step in range(2):
+    b = order[4 * step:4 * step + 4]
+    if rank != 0:
+        b = torch.zeros([4], dtype=torch.int64)
+    dist.broadcast(b, src=0)
+    y = x.full_tensor()[b].sum()
+""", """
+own = x.to_local()
+kept = own[(own.abs().sum(-1) > 0).nonzero().view(-1)]
+if kept.shape[0] > 0:
+    dist.all_reduce(kept.sum())
+"""):
+            with self.subTest(code=code):
+                told = json.loads(self.shardlab("blame", "--json", text=f"""
+[mesh]
+dp = 2
+[inputs]
+x = {{ type = "f32[6@dp, 2]", values = [[1, 2], [3, 1], [1, 1], [0, 0], [0, 0], [0, 0]] }}
+[program]
+code = '''{code}'''
+""")[1])
+                after = [line for edit in told["edits"] for change in edit["changes"]
+                         for line in change["after"]]
+                self.assertNotIn("    b = torch.zeros([4], dtype=torch.int64)", after)
+                self.assertEqual([line for line in after if line.startswith("own = all_reduce")],
+                                 [])
+
     def test_nothing_is_wrong(self):
         twin = ZOO / "bias_before_the_sum_right.toml"
         self.assertIn("nothing is wrong", self.fine("blame", str(twin)))
