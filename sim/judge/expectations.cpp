@@ -88,27 +88,15 @@ void check_collectives(const Scenario& scenario, const std::vector<const Collect
     const auto& bounds = *scenario.expect.collectives;
     const auto bound =
         std::find_if(bounds.begin(), bounds.end(), [&](const auto& b) { return b.first == name; });
-    ExpectationReport report{.what = "collectives." + name};
-    if (bound == bounds.end()) {
-      if (found == 0) continue;
-      report.text = fmt::format("expected none (not listed), got {}", found);
-      if (!bounds.empty()) report.where = bounds.front().second.where;
-    } else {
-      report.where = bound->second.where;
-      report.met = bound->second.holds(found);
-      report.text = report.met ? fmt::format("{}", found)
-                               : fmt::format("expected {}, got {}", bound->second.text, found);
+    if (bound != bounds.end()) {
+      reports.push_back(
+          check_count("collectives." + name, bound->second, static_cast<double>(found)));
+    } else if (found > 0) {
+      reports.push_back({.what = "collectives." + name,
+                         .text = fmt::format("expected none (not listed), got {}", found),
+                         .where = bounds.empty() ? Where() : bounds.front().second.where});
     }
-    reports.push_back(report);
   }
-}
-
-ExpectationReport check_amount(std::string what, const Bound& bound, double bytes) {
-  ExpectationReport report{.what = std::move(what), .where = bound.where};
-  report.met = bound.holds(bytes);
-  report.text = report.met ? fmt::format("{:.0f}", bytes)
-                           : fmt::format("expected {}, got {:.0f}", bound.text, bytes);
-  return report;
 }
 
 void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
@@ -116,7 +104,7 @@ void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCou
   if (!scenario.expect.bytes) return;
   double largest = 0;
   for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->bytes());
-  reports.push_back(check_amount("bytes", *scenario.expect.bytes, largest));
+  reports.push_back(check_count("bytes", *scenario.expect.bytes, largest));
 }
 
 std::int64_t bytes_of(const PeakReport& peak, std::string_view key) {
@@ -129,12 +117,21 @@ std::int64_t bytes_of(const PeakReport& peak, std::string_view key) {
 void check_memory(const Scenario& scenario, const PeakReport& peak,
                   std::vector<ExpectationReport>& reports) {
   for (const auto& [key, bound] : scenario.expect.memory) {
-    const auto found = static_cast<double>(bytes_of(peak, key));
-    reports.push_back(check_amount("memory." + key, bound, found));
+    reports.push_back(
+        check_count("memory." + key, bound, static_cast<double>(bytes_of(peak, key))));
   }
 }
 
 }  // namespace
+
+ExpectationReport check_count(std::string what, const Bound& bound, double found,
+                              const std::string& more) {
+  ExpectationReport report{
+      .what = std::move(what), .met = bound.holds(found), .where = bound.where};
+  report.text = report.met ? fmt::format("{:.0f}", found)
+                           : fmt::format("expected {}, got {:.0f}{}", bound.text, found, more);
+  return report;
+}
 
 std::vector<ExpectationReport> check_expectations(
     const Run& run, const std::vector<const Recording*>& recordings,

@@ -19,6 +19,10 @@ struct ExpectationReport {
   bool of_failure = false;  ///< "cause" and "line": of a run that must be wrong
 };
 
+/// A count with its bound; `more` says why it is not met.
+ExpectationReport check_count(std::string what, const Bound& bound, double found,
+                              const std::string& more = "");
+
 /// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank. In the order
 /// of the file. Reads the ranks' recordings once all
 /// of them have ended; a line that cannot be decided, such as the type of a name that no rank has,

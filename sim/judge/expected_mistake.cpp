@@ -11,9 +11,6 @@
 
 namespace shardlab {
 
-namespace {
-
-// 12 of "rank 0, step 2, mlp.toml:12:3" and of "mlp.toml:12".
 std::optional<std::int64_t> line_in(std::string_view place) {
   std::optional<std::int64_t> line;
   for (int part = 0; part < 2; ++part) {
@@ -28,6 +25,8 @@ std::optional<std::int64_t> line_in(std::string_view place) {
   }
   return line;
 }
+
+namespace {
 
 Mistake failure_of(const Run& run, const Cause& parted) {
   Mistake mistake{.text = run.error->summary()};

@@ -13,6 +13,9 @@
 
 namespace shardlab {
 
+/// 12 of "rank 0, step 2, mlp.toml:12:3" and of "mlp.toml:12".
+std::optional<std::int64_t> line_in(std::string_view place);
+
 /// The values, the calls, and the branch at which ranks separated, or an empty one.
 struct Findings {
   const std::vector<ValueReport>& values;

@@ -13,35 +13,6 @@ namespace {
 
 constexpr int kNoPieces = -2, kTensor = -1;
 
-// The tensors of a list one after the other along a dim; nothing if they do not fit.
-std::optional<GlobalValue> joined(const std::vector<GlobalValue>& parts, std::size_t dim) {
-  Dims shape = parts[0].meta.shape;
-  if (dim >= shape.size()) return std::nullopt;
-  std::int64_t length = 0;
-  for (const GlobalValue& part : parts) {
-    Dims own = part.meta.shape;
-    if (own.size() != shape.size() || part.meta.dtype != parts[0].meta.dtype) return std::nullopt;
-    length += own[dim];
-    own[dim] = shape[dim];
-    if (own != shape) return std::nullopt;
-  }
-  GlobalValue whole;
-  shape[dim] = length;
-  whole.meta = contiguous_meta(shape, parts[0].meta.dtype);
-  const std::int64_t outer = product(std::span(shape).first(dim));
-  for (std::int64_t row = 0; row < outer; ++row) {
-    for (const GlobalValue& part : parts) {
-      const auto append = [&](auto& to, const auto& from) {
-        const auto count = static_cast<std::ptrdiff_t>(from.size()) / outer;
-        to.insert(to.end(), from.begin() + row * count, from.begin() + (row + 1) * count);
-      };
-      append(whole.reals, part.reals);
-      append(whole.integers, part.integers);
-    }
-  }
-  return whole;
-}
-
 // The dim along which views follow each other in one memory; -1: they do not.
 int dim_of_views(const std::vector<DTensor>& list) {
   const Tensor& first = list[0].local();

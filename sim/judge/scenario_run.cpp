@@ -86,14 +86,14 @@ std::string first_open(const ScenarioJudgement& judgement) {
 ExpectationReport open_values(const ScenarioJudgement& judgement, std::string what,
                               const Bound& bound) {
   const std::int64_t found = count_values(judgement.values).not_verified;
-  ExpectationReport report{.what = std::move(what), .where = bound.where};
-  const bool nothing_compared = !judgement.not_verified.empty() && found == 0;
-  report.met = bound.holds(found) && !nothing_compared;
-  report.text = report.met         ? fmt::format("{}", found)
-                : nothing_compared ? "nothing is verified: " + judgement.not_verified
-                                   : fmt::format("expected {}, got {}: {}", bound.text, found,
-                                                 first_open(judgement));
-  if (!report.met && report.what == "--strict" && !nothing_compared) {
+  if (found == 0 && !judgement.not_verified.empty()) {
+    return {.what = std::move(what),
+            .text = "nothing is verified: " + judgement.not_verified,
+            .where = bound.where};
+  }
+  ExpectationReport report =
+      check_count(std::move(what), bound, static_cast<double>(found), ": " + first_open(judgement));
+  if (!report.met && report.what == "--strict") {
     report.text += fmt::format(
         "; a file that means it has not_verified = {} in [expect], and is "
         "run without --strict",
@@ -111,13 +111,8 @@ void check_outcomes(const Run& run, ScenarioJudgement& judgement) {
     }
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       if (key_of(static_cast<Outcome>(i)) != key) continue;
-      const bool met = bound.holds(counts.of[i]);
       judgement.expectations.push_back(
-          {.what = "outcomes." + key,
-           .met = met,
-           .text = met ? fmt::format("{}", counts.of[i])
-                       : fmt::format("expected {}, got {}", bound.text, counts.of[i]),
-           .where = bound.where});
+          check_count("outcomes." + key, bound, static_cast<double>(counts.of[i])));
     }
   }
 }

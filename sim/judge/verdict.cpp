@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "sim/judge/expected_mistake.h"
 #include "sim/judge/literals.h"
 #include "sim/judge/parts_by_rank.h"
 #include "sim/language/run/call_names.h"
@@ -140,7 +141,8 @@ class Verification {
   void explain_failure() {
     judgement_.parted = parted_at(*run_.scenario.program, flow(), inputs_.ranks);
     const bool of_sizes = run_.error && run_.error->kind() == ErrorKind::kValue;
-    const int line = of_sizes && judgement_.parted.empty() ? line_of_failure() : 0;
+    const auto line =
+        of_sizes && judgement_.parted.empty() ? static_cast<int>(line_of_failure()) : 0;
     if (line == 0 || !traits_.leaves || run_.verdict->culprits.empty()) return;
     const AloneRuns alone =
         run_alone(alone_options(ReportedWorld::kOne, 1), *run_.propagator, run_.options);
@@ -176,13 +178,9 @@ class Verification {
   }
 
  private:
-  // "rank 0, step 6, f.toml:13:6"
-  int line_of_failure() const {
+  std::int64_t line_of_failure() const {
     const std::string* at = run_.error->find("at");
-    if (at == nullptr) return 0;
-    const auto column = at->rfind(':');
-    const auto line = column == at->npos ? column : at->rfind(':', column - 1);
-    return line == at->npos ? 0 : std::atoi(at->c_str() + line + 1);
+    return at == nullptr ? 0 : line_in(*at).value_or(0);
   }
 
   const DefUse& flow() {
@@ -339,7 +337,11 @@ class Verification {
       const auto& nodes = flow().nodes();
       const bool drawn = std::ranges::any_of(
           near, [&](DefUse::Id id) { return !nodes[id].op.empty() && draws(nodes[id].op); });
-      return flow().any(near, DefUse::Kind::kFromOne) && !drawn;
+      // Entries of a list that ranks take by their place are pieces.
+      const bool pieces = report.facts.fits == ValueFacts::Fits::kPieces;
+      return !drawn && std::ranges::any_of(near, [&](DefUse::Id id) {
+        return nodes[id].kind == DefUse::Kind::kFromOne && !(pieces && nodes[id].entry);
+      });
     };
     if (std::ranges::none_of(judgement_.values, from_one)) return;
     AloneOptions options = alone_options(ReportedWorld::kTrue, run_.scenario.world);
@@ -540,10 +542,21 @@ class Verification {
       if (part.outcome() != Outcome::kPartOfCause || !follows(part, all)) continue;
       Cause cause = cause_by_numbers(inputs_, part, run_.scenario, *run_.layout);
       if (cause.empty() || !is_right_with_right(part, report)) continue;
-      if (cause.line == 0) cause.line = part.line;
+      if (cause.line == 0) cause.line = cause.id == causes::kFactor ? last_sum(part) : part.line;
       return cause;
     }
     return std::nullopt;
+  }
+
+  // A sum in place that ends the value counts it once too often.
+  int last_sum(const ValueReport& report) {
+    int line = report.line;
+    for (const DefUse::Id id : nodes_of(flow(), report)) {
+      if (flow().nodes()[id].kind == DefUse::Kind::kReduced) {
+        line = std::max(line, flow().line_of(id));
+      }
+    }
+    return line;
   }
 
   // The value is right where a part of it is: the step that made the part gives one device's.

@@ -311,9 +311,14 @@ std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec
   return pieces;
 }
 
+bool has_pieces(const Evidence& evidence) {
+  return evidence.spec != nullptr && !is_complex(evidence.got.meta.dtype) &&
+         std::ranges::any_of(evidence.spec->placements(),
+                             [](const Placement& placement) { return placement.is_shard(); });
+}
+
 bool is_cut(const Evidence& evidence) {
-  return evidence.spec != nullptr && !evidence.spec->has_partial() &&
-         !evidence.spec->is_replicated() && !is_complex(evidence.got.meta.dtype);
+  return has_pieces(evidence) && !evidence.spec->has_partial();
 }
 
 // Rank r holds the piece of rank s.
@@ -449,7 +454,7 @@ Sentence one_factor(const Evidence& evidence) {
 // The ranks whose pieces are right narrow the search: a mask or an offset of one rank, or an op on
 // all.
 Sentence right_on_some(const Evidence& evidence) {
-  if (!is_cut(evidence)) return std::nullopt;
+  if (!has_pieces(evidence)) return std::nullopt;
   const auto got = pieces_of(evidence.got, *evidence.spec);
   const auto expected = pieces_of(evidence.expected, *evidence.spec);
   std::vector<std::int64_t> right, wrong;

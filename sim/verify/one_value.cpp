@@ -30,27 +30,17 @@ bool worse(const Comparison& a, const Comparison& b) {
   return share_a > share_b;
 }
 
-// The element at a global index, if this rank's piece holds it.
+// The element at a place of the whole, if this rank's piece holds it.
 std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
-                                 const Coordinate& coordinate, const Dims& index) {
-  const LocalView view = local_view(spec, coordinate);
-  if (!view.holds(index)) return std::nullopt;
-  std::int64_t at = 0;
-  for (std::size_t dim = 0; dim < index.size(); ++dim) {
-    std::int64_t local = 0;
-    for (const IndexRun& run : view.dims[dim].runs) {
-      if (index[dim] >= run.offset && index[dim] < run.offset + run.size) {
-        local += index[dim] - run.offset;
-        break;
-      }
-      local += run.size;
-    }
-    at = at * view.dims[dim].local_size() + local;
-  }
+                                 const Coordinate& coordinate, std::int64_t element) {
+  std::optional<std::size_t> at;
+  for_each_element(local_view(spec, coordinate), [&](std::size_t local, std::size_t global) {
+    if (static_cast<std::int64_t>(global) == element) at = local;
+  });
+  if (!at) return std::nullopt;
   const GlobalValue local = whole_value(piece.local());
-  const auto number = static_cast<std::size_t>(at);
-  if (local.is_integral()) return static_cast<double>(local.integers[number]);
-  return local.reals[number * (is_complex(local.meta.dtype) ? 2 : 1)];
+  if (local.is_integral()) return static_cast<double>(local.integers[*at]);
+  return local.reals[*at * (is_complex(local.meta.dtype) ? 2 : 1)];
 }
 
 // The ranks that hold the wrong element with that very value, and its place; for a pending value,
@@ -61,7 +51,8 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
   std::vector<std::int64_t> ranks;
   for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
     const Coordinate coordinate = spec.layout()->coordinate_at_index(i);
-    const auto held = element_at(spec, pieces[static_cast<std::size_t>(i)], coordinate, index);
+    const auto held =
+        element_at(spec, pieces[static_cast<std::size_t>(i)], coordinate, judged.worst_index);
     if (!held) continue;
     const bool same = *held == judged.got || (std::isnan(*held) && std::isnan(judged.got));
     if (same || spec.has_partial()) ranks.push_back(spec.layout()->rank_at_index(i));

@@ -131,16 +131,7 @@ class Roles {
     const bool collected = flow_.any(all, Kind::kReduced) || flow_.any(all, Kind::kGathered);
     if (collected && !flow_.any(all, Kind::kInput)) return true;  // a count of ranks, own data
     const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
-    // The largest of the ranks' own counts, as a capacity is: one device has one count.
-    const bool counts = std::ranges::any_of(all, [&](DefUse::Id id) {
-      const std::string& op = flow_.nodes()[id].op;
-      return op == "bincount" || op == "count_nonzero";
-    });
-    const bool extreme = std::ranges::any_of(near, [&](DefUse::Id id) {
-      const FlowNode& node = flow_.nodes()[id];
-      return node.kind == Kind::kReduced && (node.op == "max" || node.op == "min");
-    });
-    if (counts && extreme && !report.in_floats && !report.facts.agrees()) return true;
+    if (is_largest_count(report, all, near)) return true;
     const bool missing = report.facts.fits == ValueFacts::Fits::kNoValue;
     const bool message = flow_.any(all, Kind::kReceived);
     if (missing) {
@@ -157,6 +148,22 @@ class Roles {
     if (flow_.any(as_received, Kind::kReceived)) return true;
     return std::ranges::any_of(near, [&](DefUse::Id id) {
       return flow_.nodes()[id].kind == Kind::kFromOne && flow_.nodes()[id].entry;
+    });
+  }
+
+  // The largest of the ranks' own counts, as a capacity is: one device has one count. All counts
+  // are meant if it is told as it was reduced.
+  bool is_largest_count(const ValueReport& report, const Ids& all, const Ids& near) const {
+    if (report.in_floats || report.facts.agrees()) return false;
+    const auto is = [&](const Ids& ids, const auto& kind) {
+      return std::ranges::any_of(ids, [&](DefUse::Id id) { return kind(flow_.nodes()[id]); });
+    };
+    const bool told = report.facts.role == Role::kClaim &&
+                      !is(near, [](const FlowNode& node) { return node.kind == Kind::kComputed; });
+    return !told && is(all, [](const FlowNode& node) {
+      return node.op == "bincount" || node.op == "count_nonzero";
+    }) && is(near, [](const FlowNode& node) {
+      return node.kind == Kind::kReduced && (node.op == "max" || node.op == "min");
     });
   }
 

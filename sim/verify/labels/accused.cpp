@@ -31,7 +31,7 @@ Cause found(const MatchedCall& call, std::string_view id, std::string text) {
   return {id, std::move(text), call.own().position.line};
 }
 
-bool all_equal(const std::vector<std::int64_t>& sizes) {
+bool all_equal(const auto& sizes) {
   return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
 }
 
@@ -123,33 +123,33 @@ std::optional<Cause> of_collective(const MatchedCall& call, const MeshLayout& la
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     if (layout.size(dim) < 2) continue;
     if (given[dim].is_partial() && !in_group(own, layout, dim)) left.push_back(layout.names()[dim]);
-    if (!in_group(own, layout, dim)) continue;
-    if (given[dim].is_replicate()) copies.push_back(layout.names()[dim]);
-    if (!reduces) continue;
-    if (given[dim].is_shard()) {
-      return found(call, causes::kOnPieces,
-                   fmt::format("{} reduces over {} pieces of dim {}, which {} cuts", at(call),
-                               group, given[dim].dim, layout.names()[dim]));
-    }
-    const bool other = given[dim].is_partial() && given[dim].op != own.reduction;
-    const bool extreme = is_extreme(given[dim].op) || is_extreme(own.reduction);
-    if (other && extreme) {
-      return found(call, causes::kOtherReduction,
-                   fmt::format("{} takes the {} over {} of terms of {}: reduce them with {}",
-                               at(call), to_string(own.reduction), group,
-                               shardlab::text_of(given[dim].op), to_string(given[dim].op)));
-    }
-    if (other) {
-      return found(call, causes::kFactor,
-                   fmt::format("{} takes the {} over {} of terms of {}: it is {} {}", at(call),
-                               to_string(own.reduction), group, shardlab::text_of(given[dim].op),
-                               own.reduction == ReduceOp::kAvg ? "1/" : "times", own.group_size));
+    if (given[dim].is_replicate() && in_group(own, layout, dim)) {
+      copies.push_back(layout.names()[dim]);
     }
   }
   if (reduces && !left.empty()) {
     return found(call, causes::kWrongGroup,
                  fmt::format("{} reduces over {}, and ranks hold terms over {}", at(call), group,
                              text_of_list(left, " and ")));
+  }
+  for (std::size_t dim = 0; reduces && dim < layout.ndim(); ++dim) {
+    if (layout.size(dim) < 2 || !in_group(own, layout, dim)) continue;
+    if (given[dim].is_shard()) {
+      return found(call, causes::kOnPieces,
+                   fmt::format("{} reduces over {} pieces of dim {}, which {} cuts", at(call),
+                               group, given[dim].dim, layout.names()[dim]));
+    }
+    if (!given[dim].is_partial() || given[dim].op == own.reduction) continue;
+    const std::string taken =
+        fmt::format("{} takes the {} over {} of terms of {}: ", at(call), to_string(own.reduction),
+                    group, shardlab::text_of(given[dim].op));
+    if (is_extreme(given[dim].op) || is_extreme(own.reduction)) {
+      return found(call, causes::kOtherReduction,
+                   fmt::format("{}reduce them with {}", taken, to_string(given[dim].op)));
+    }
+    return found(call, causes::kFactor,
+                 fmt::format("{}it is {} {}", taken,
+                             own.reduction == ReduceOp::kAvg ? "1/" : "times", own.group_size));
   }
   if (reduces && !copies.empty()) {
     return found(call, causes::kFactor,
@@ -220,6 +220,7 @@ class Accusation {
     }
     if (term) {
       if (auto taken = average_for_whole(call, mesh_dim)) return taken;
+      if (auto mean = mean_of_counted(call, mesh_dim)) return mean;
     }
     if (term && !(cut && runs_along(call, mesh_dim))) {
       return of_term(call, *term, whole, mesh_dim, form);
@@ -281,9 +282,9 @@ class Accusation {
 
   // A number of one operand's piece, by place along one mesh dim, at place 0 of the others.
   template <typename Number>
-  std::vector<std::int64_t> by_place(const MatchedCall& call, std::size_t operand,
-                                     std::size_t mesh_dim, const Number& number) const {
-    std::vector<std::int64_t> result;
+  auto by_place(const MatchedCall& call, std::size_t operand, std::size_t mesh_dim,
+                const Number& number) const {
+    std::vector<decltype(number(GlobalValue()))> result;
     Coordinate coordinate = layout_.coordinate_at_index(0);
     for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
       coordinate[mesh_dim] = k;
@@ -360,29 +361,49 @@ class Accusation {
     }
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (!call.whole_operands[i]->is_integral()) continue;
-      const std::vector<std::int64_t> counts = counted(call, i, mesh_dim);
-      const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-      const auto counted_share = [&](std::size_t index) {
-        const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
-        return static_cast<double>(counts[static_cast<std::size_t>(own[mesh_dim])]) /
-               static_cast<double>(all);
-      };
-      if (all == 0 || all_equal(counts) || !weighted(call, mesh_dim, counted_share)) continue;
-      return found(call, causes::kUnevenMean,
-                   fmt::format("{} is a mean over counts that differ along {}, {}: an average of "
-                               "averages",
-                               mean_at(call), layout_.names()[mesh_dim], sizes_text(counts)));
+      if (auto mean = mean_over(call, mesh_dim, counted(call, i, mesh_dim))) return mean;
     }
     return std::nullopt;
   }
 
+  // A rank's sum over its own count, which is reduced later.
+  std::optional<Cause> mean_of_counted(const MatchedCall& call, std::size_t mesh_dim) const {
+    const bool divides = call.own().name() == "div" && call.operands.size() == 2 &&
+                         call.operands[1] && product(call.whole_operands[1]->meta.shape) == 1;
+    const auto first = calls_.begin() + (&call - calls_.data());
+    const bool reduced = std::any_of(first, calls_.end(), [&](const MatchedCall& later) {
+      return later.own().kind == LoggedCall::Kind::kCollective && of_.has(later);
+    });
+    if (!divides || !reduced) return std::nullopt;
+    return mean_over(call, mesh_dim, by_place(call, 1, mesh_dim, [](const GlobalValue& value) {
+                       return value.is_integral() ? static_cast<double>(value.integers[0])
+                                                  : value.reals[0];
+                     }));
+  }
+
+  std::optional<Cause> mean_over(const MatchedCall& call, std::size_t mesh_dim,
+                                 const std::vector<double>& counts) const {
+    const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+    const auto share = [&](std::size_t index) {
+      const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
+      return counts[static_cast<std::size_t>(own[mesh_dim])] / all;
+    };
+    if (all == 0 || all_equal(counts) || !weighted(call, mesh_dim, share)) return std::nullopt;
+    std::vector<std::string> texts;
+    for (const double count : counts) texts.push_back(fmt::format("{:g}", count));
+    return found(call, causes::kUnevenMean,
+                 fmt::format("{} is a mean over counts that differ along {}, {}: an average of "
+                             "averages",
+                             mean_at(call), layout_.names()[mesh_dim], text_of_list(texts, " + ")));
+  }
+
   // Elements that count: indices that are not negative, entries of a mask that are not 0.
-  std::vector<std::int64_t> counted(const MatchedCall& call, std::size_t operand,
-                                    std::size_t mesh_dim) const {
+  std::vector<double> counted(const MatchedCall& call, std::size_t operand,
+                              std::size_t mesh_dim) const {
     const bool mask = call.whole_operands[operand]->meta.dtype == DType::kBool;
     const auto counts = [&](std::int64_t value) { return mask ? value != 0 : value >= 0; };
     return by_place(call, operand, mesh_dim, [&](const GlobalValue& piece) {
-      return static_cast<std::int64_t>(std::ranges::count_if(piece.integers, counts));
+      return static_cast<double>(std::ranges::count_if(piece.integers, counts));
     });
   }
 

@@ -33,6 +33,18 @@ Part part_of(const GlobalValue& value) {
   return part;
 }
 
+GlobalValue value_from(Part part, DType dtype) {
+  GlobalValue value;
+  if (is_complex(dtype)) part.shape.pop_back();
+  value.meta = contiguous_meta(part.shape, dtype);
+  if (value.is_integral()) {
+    value.integers.assign(part.numbers.begin(), part.numbers.end());
+  } else {
+    value.reals = std::move(part.numbers);
+  }
+  return value;
+}
+
 bool same(const Part& a, const Part& b, double allowed) {
   return a.shape == b.shape && all_close(a.numbers, b.numbers, allowed);
 }
@@ -334,17 +346,19 @@ GlobalValue put_together(const std::vector<GlobalValue>& held, const Label& labe
     parts = std::move(*less);
     sizes[mesh_dim] = 1;
   }
-  GlobalValue whole;
-  Dims shape = parts[0].shape;
-  const DType dtype = held[0].meta.dtype;
-  if (is_complex(dtype)) shape.pop_back();
-  whole.meta = contiguous_meta(shape, dtype);
-  if (whole.is_integral()) {
-    whole.integers.assign(parts[0].numbers.begin(), parts[0].numbers.end());
-  } else {
-    whole.reals = std::move(parts[0].numbers);
-  }
-  return whole;
+  return value_from(std::move(parts[0]), held[0].meta.dtype);
+}
+
+std::optional<GlobalValue> joined(const std::vector<GlobalValue>& values, std::size_t dim) {
+  const DType dtype = values[0].meta.dtype;
+  const bool fits = dim < values[0].meta.shape.size() &&
+                    std::ranges::all_of(values, [&](const GlobalValue& value) {
+                      return value.meta.dtype == dtype;
+                    });
+  Parts parts;
+  for (const GlobalValue& value : values) parts.push_back(part_of(value));
+  auto whole = fits ? joined(parts, dim) : std::nullopt;
+  return whole ? std::optional(value_from(std::move(*whole), dtype)) : std::nullopt;
 }
 
 static std::string arguments_of(const Placements& placements, const MeshLayout& layout) {

@@ -43,6 +43,9 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
 GlobalValue put_together(const std::vector<GlobalValue>& held, const Label& label,
                          const MeshLayout& layout);
 
+/// Values one after the other along a dim; nothing if they do not fit.
+std::optional<GlobalValue> joined(const std::vector<GlobalValue>& values, std::size_t dim);
+
 /// True when one of the ranks holds all of `whole`, more than one number: then it is their maximum
 /// or minimum only by chance, if at all.
 bool one_holds_all(const std::vector<GlobalValue>& held, const GlobalValue& whole, double relative);

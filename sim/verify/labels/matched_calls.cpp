@@ -22,18 +22,38 @@ Numbered numbered(const std::vector<LoggedCall>& calls) {
   return result;
 }
 
-// Equal terms are a replica that is off by a factor. A mask looks like a term only by chance, and
-// one rank's value like a maximum, unless the call is one; sorted pieces look like dealt rows.
+using Sources = std::vector<const Labels*>;  // of the tensors that a value is made of
+
+bool is_cut_in(const Sources& sources, std::size_t dim, const auto& way) {
+  return std::ranges::any_of(sources, [&](const Labels* labels) {
+    return std::ranges::any_of(
+        *labels, [&](const auto& label) { return label && way(label->placements[dim]); });
+  });
+}
+
+// Equal terms are a replica that is off by a factor, unless they are counts of pieces. A mask looks
+// like a term only by chance, and one rank's value, or a single number, like a maximum, unless the
+// call gives one or has taken one; sorted pieces look like dealt rows.
 bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
-                  const GlobalValue& whole, const std::string& name, const MeshLayout& layout,
-                  double relative) {
+                  const GlobalValue& whole, const std::string& name, const Sources& sources,
+                  const MeshLayout& layout, double relative) {
   if (label.by_rows && name.find("sort") != std::string::npos) return true;
-  const bool gives = name.find("max") != std::string::npos || name.find("min") != std::string::npos;
+  const bool gives = name.find("max") != name.npos || name.find("min") != name.npos ||
+                     name == "any" || name == "all";
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     const Placement& placement = label.placements[dim];
     if (!placement.is_partial()) continue;
-    if (whole.meta.dtype == DType::kBool || alike_along(held, layout, dim)) return true;
-    if (is_extreme(placement.op) && !gives && one_holds_all(held, whole, relative)) return true;
+    const bool counts = whole.is_integral() && is_cut_in(sources, dim, [](const Placement& one) {
+                          return !one.is_replicate();
+                        });
+    if (!counts && alike_along(held, layout, dim)) return true;
+    const bool taken =
+        gives || is_cut_in(sources, dim, [&](const Placement& one) { return one == placement; });
+    if (!is_extreme(placement.op)) {
+      if (whole.meta.dtype == DType::kBool) return true;
+    } else if (!taken && one_holds_all(held, whole, relative)) {
+      return true;
+    }
   }
   return false;
 }
@@ -80,8 +100,12 @@ class Matching {
     } else {
       return std::nullopt;
     }
-    call.operands = labels_of(call, &LoggedCall::operands, call.whole_operands);
-    call.results = labels_of(call, &LoggedCall::results, call.whole_results);
+    Sources before;
+    for (const int producer : call.producers) {
+      if (producer >= 0) before.push_back(&calls_[static_cast<std::size_t>(producer)].results);
+    }
+    call.operands = labels_of(call, &LoggedCall::operands, call.whole_operands, before);
+    call.results = labels_of(call, &LoggedCall::results, call.whole_results, {&call.operands});
     return call;
   }
 
@@ -112,14 +136,16 @@ class Matching {
   }
 
   Labels labels_of(const MatchedCall& call, Values values,
-                   const std::vector<std::optional<GlobalValue>>& wholes) const {
+                   const std::vector<std::optional<GlobalValue>>& wholes,
+                   const Sources& sources) const {
     Labels result;
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       const std::vector<GlobalValue> held = held_of(call, values, i);
       std::optional<Label>& label = result.emplace_back();
       if (held.size() != call.held.size() || !wholes[i]) continue;
       label = label_of(held, *wholes[i], layout_, relative_);
-      if (label && is_by_chance(*label, held, *wholes[i], call.own().name(), layout_, relative_)) {
+      if (label &&
+          is_by_chance(*label, held, *wholes[i], call.own().name(), sources, layout_, relative_)) {
         label.reset();
       }
     }

@@ -14,6 +14,7 @@
 #include "schema/op_row.h"
 #include "sim/language/run/call_names.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 
 namespace shardlab {
 
@@ -80,22 +81,41 @@ Numbers parts_of(const GlobalValue& whole, const Placements& placements, const M
   return parts;
 }
 
+// The same step of all passes of a loop.
+bool same_place(const MatchedCall& a, const MatchedCall& b) {
+  CallKey first = a.own().key, second = b.own().key;
+  std::get<4>(first) = std::get<4>(second) = 0;
+  return first == second;
+}
+
+std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& all,
+                                               const std::vector<MatchedCall>& calls) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (const std::size_t step : all) {
+    const auto known = std::ranges::find_if(groups, [&](const std::vector<std::size_t>& group) {
+      return same_place(calls[group.front()], calls[step]);
+    });
+    if (known == groups.end()) {
+      groups.push_back({step});
+    } else {
+      known->push_back(step);
+    }
+  }
+  return groups;
+}
+
 class Accuser {
  public:
   explicit Accuser(Suspicions& of)
       : of_(of), calls_(of.calls), layout_(*of.layout), relative_(of.relative) {}
 
   std::optional<Cause> first() {
-    const std::vector<std::size_t> all = suspects();
-    std::set<std::size_t> tried;
-    for (const std::size_t i : all) {
-      if (tried.contains(i)) continue;
-      std::vector<std::size_t> passes;
-      for (const std::size_t other : all) {
-        if (other >= i && same_place(calls_[i], calls_[other])) passes.push_back(other);
-      }
+    const std::vector<std::vector<std::size_t>> groups = by_place(suspects(), calls_);
+    for (const auto& passes : groups) {
       if (auto cause = together(passes)) return cause;
-      tried.insert(passes.begin(), passes.end());
+    }
+    for (const auto& passes : groups) {
+      if (auto cause = reduced_before(passes)) return cause;
     }
     return one_after_the_other();
   }
@@ -279,11 +299,31 @@ class Accuser {
     return Repair{step, *told, changes_of(call, chosen)};
   }
 
-  // The same step of all passes of a loop.
-  static bool same_place(const MatchedCall& a, const MatchedCall& b) {
-    CallKey first = a.own().key, second = b.own().key;
-    std::get<4>(first) = std::get<4>(second) = 0;
-    return first == second;
+  // A term that several steps take for the whole: all are right if it is reduced where it was made.
+  std::optional<Cause> reduced_before(const std::vector<std::size_t>& steps) {
+    std::vector<Repair> repairs;
+    for (const std::size_t step : steps) {
+      const MatchedCall& call = calls_[step];
+      for (std::size_t k = 0; k < call.producers.size(); ++k) {
+        if (call.producers[k] < 0 || !call.operands[k] || !call.operands[k]->has_terms()) continue;
+        const MatchedCall& maker = calls_[static_cast<std::size_t>(call.producers[k])];
+        const auto at = std::ranges::find_if(maker.own().results, [&](const GlobalValue& result) {
+          return same_numbers(result, call.own().operands[k]);
+        });
+        if (at == maker.own().results.end()) continue;
+        Form whole{call.operands[k]->placements, {}};
+        for (Placement& placement : whole.placements) {
+          if (placement.is_partial()) placement = Placement::replicate();
+        }
+        whole.parts = parts_of(*call.whole_operands[k], whole.placements, layout_);
+        std::vector<const Form*> chosen(maker.results.size());
+        chosen[static_cast<std::size_t>(at - maker.own().results.begin())] = &whole;
+        auto changes = changes_of(maker, chosen);
+        repairs.push_back({step, std::move(whole), std::move(changes)});
+      }
+    }
+    if (repairs.empty() || trials_ >= kMostTrials || !mends(repairs)) return std::nullopt;
+    return accused(repairs.front().step, repairs.front().form);
   }
 
   // The steps done right in each form.

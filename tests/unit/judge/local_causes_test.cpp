@@ -272,6 +272,104 @@ TEST_CASE("V-33 a line whose value nothing reads changes no cause") {
             "y: cause.unequal-number: n is not the same on all ranks");
 }
 
+TEST_CASE("V-33 counts that a maximum combines are named where they are told") {
+  const std::string drawn = "e = { type = \"i64[11@tp]\", init = \"randint(0, 5)\" }";
+  const std::string count = "c = torch.bincount(e.to_local(), minlength=5)\n";
+  const std::string most = "dist.all_reduce(c, op=dist.ReduceOp.MAX)\n";
+  check_has(said(judged(drawn, count + most + "print(c.tolist())\n", "tp = 3")),
+            "cause.other-reduction: all_reduce in line 8 takes the max over all ranks of terms of "
+            "a sum: reduce them with sum");
+  CHECK(said(judged(drawn, count + "dist.all_reduce(c)\nprint(c.tolist())\n", "tp = 3")) ==
+        "right");
+  // A capacity is the largest count of a rank, and what is made of it is right.
+  CHECK(said(judged(drawn,
+                    count + most + "k = c.max().item()\nb = torch.zeros([5, k])\n" +
+                        "b[:, 0] = 1\nprint(b.sum().item())\n",
+                    "tp = 3")) == "right");
+}
+
+TEST_CASE("V-34 entries of a list that ranks take by their place make pieces") {
+  const auto outcome = [](const char* before) {
+    const ScenarioResult result =
+        judged("x = \"f64[6@tp, 3]\"",
+               fmt::format("l = x.to_local()\ng = [torch.zeros([3], dtype=x.dtype) for _ in "
+                           "range(world_size)]\ndist.all_gather(g, l.sum(0))\n"
+                           "y = from_local(l.cumsum(0) + {}, mesh=mesh, tp=S(0))\n",
+                           before),
+               "tp = 3");
+    return result.judgement.values.back().outcome();
+  };
+  CHECK(outcome("(sum(g[:rank]) if rank > 0 else 0)") == Outcome::kVerified);
+  CHECK(outcome("(g[rank - 1] if rank > 0 else 0)") != Outcome::kVerified);
+}
+
+TEST_CASE("V-33 a sum in place that is taken twice is told at the second") {
+  const ScenarioResult result = judged("x = \"f64[4, 6@tp]\"\nw = \"f64[6@tp, 3]\"",
+                                       "y = x.to_local() @ w.to_local()\ndist.all_reduce(y)\n"
+                                       "dist.all_reduce(y)\ny = y + 1\n"
+                                       "z = from_local(y, mesh=mesh)\n");
+  REQUIRE(first_wrong(result) != nullptr);
+  CHECK(first_wrong(result)->cause.id == causes::kFactor);
+  CHECK(first_wrong(result)->cause.line == 10);
+}
+
+TEST_CASE("V-33 counts of pieces that are equal by chance are no mistake of what counts") {
+  const std::string ones = "m = { type = \"f64[6@tp]\", values = [1, 0, 0, 1, 1, 0] }";
+  check_has(said(judged(ones,
+                        "n = (m.to_local() > 0.5).sum()\n"
+                        "dist.all_reduce(n, op=dist.ReduceOp.MAX)\n"
+                        "print((n / 6).item())\n",
+                        "tp = 3")),
+            "cause.factor: it is 1/3 of the expected value, and 3 is the size of mesh dim tp: "
+            "divided once too often, or a sum over it is missing");
+}
+
+TEST_CASE("V-33 a reduction over another group is named, whatever that group cuts") {
+  const std::string given = "x = \"f64[4@dp, 6@tp]\"\nw = \"f64[6@tp, 3]\"";
+  const auto code = [](const char* group) {
+    return fmt::format(
+        "h = x.to_local() @ w.to_local()\ndist.all_reduce(h, group=mesh.get_group(\"{}\"))\n"
+        "y = from_local(torch.relu(h), mesh=mesh, dp=S(0))\n",
+        group);
+  };
+  const std::string mesh = "dp = 2\ntp = 3";
+  check_has(said(judged(given, code("dp"), mesh)),
+            "y: cause.wrong-group: all_reduce in line 10 reduces over dp, and ranks hold terms "
+            "over tp");
+  CHECK(said(judged(given, code("tp"), mesh)) == "right");
+}
+
+TEST_CASE("V-33 a term that two steps take for the whole has one reduction missing") {
+  const auto code = [](const char* reduced) {
+    return fmt::format(
+        "l = x.to_local()\nm = l.amax(1, keepdim=True)\n{}"
+        "s = torch.exp(l - m).sum(1, keepdim=True)\ndist.all_reduce(s)\n"
+        "y = from_local(l - m - s.log(), mesh=mesh, tp=S(1))\n",
+        reduced);
+  };
+  check_has(
+      said(judged(kRows, code(""))),
+      "y: cause.on-pieces: amax in line 8 runs on pieces of dim 1, which tp cuts: each rank has "
+      "its own 3 of 6, and sub in line 9 takes its result for the whole");
+  CHECK(said(judged(kRows, code("dist.all_reduce(m, op=dist.ReduceOp.MAX)\n"))) == "right");
+}
+
+TEST_CASE("V-33 a sum over each rank's own count that is averaged is a mean of means") {
+  const std::string given =
+      "l = \"f64[5@tp, 4]\"\nm = { type = \"i64[5@tp, 4]\", init = \"randint(0, 3)\" }";
+  const auto code = [](const char* before, const char* after) {
+    return fmt::format(
+        "s, n = (l.to_local() * m.to_local()).sum(), m.to_local().sum()\n{}y = s / n\n{}"
+        "print(y.item())\n",
+        before, after);
+  };
+  check_has(said(judged(given, code("", "dist.all_reduce(y, op=dist.ReduceOp.AVG)\n"))),
+            "cause.uneven-mean: div in line 9 is a mean over counts that differ along tp, ");
+  // No average follows: both sums are missing.
+  check_has(said(judged(given, code("", ""))), "missing");
+  CHECK(said(judged(given, code("dist.all_reduce(s)\ndist.all_reduce(n)\n", ""))) == "right");
+}
+
 TEST_CASE("V-35 a branch on what one rank holds is named, with its numbers") {
   const std::string inputs = "x = { type = \"f32[4@tp]\", values = [1.0, 2.0, 7.0, 9.0] }";
   const auto warned = [&](const std::string& code) {
