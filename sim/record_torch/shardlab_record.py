@@ -791,6 +791,17 @@ class _Places:
             frame = frame.f_back
         return found
 
+    def is_in_hook(self):
+        """Whether a line of the user's runs inside of backward, and recomputes nothing."""
+        frame, users = sys._getframe(2), False
+        while frame is not None and frame.f_code.co_name != "_engine_run_backward":
+            name = frame.f_code.co_filename
+            users = users or self.kind(name) is True
+            if name.endswith(os.path.join("utils", "checkpoint.py")):
+                return False
+            frame = frame.f_back
+        return users and frame is not None
+
     def line_here(self):
         """The user's line, for a thread that must not write."""
         frame = sys._getframe(2)
@@ -1302,34 +1313,43 @@ class _Program:
     def optimizer_ends(self, optimizer, args, kwargs):
         self.phase = "fwd"
 
+    def ask(self, which, *args, **kwargs):
+        """The engine's own answer; a mode of functions may pass the request on as another."""
+        self.asking = True
+        try:
+            return self.engine[which](*args, **kwargs)
+        finally:
+            self.asking = False
+
+    def is_asked(self):
+        return not self.quiet and not self.asking and not _in_backward()
+
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
-        begins = not self.quiet and not _in_backward()
-        if begins:
-            with self.own:
-                self.accumulated = set()
-                self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
-        result = self.engine[0](tensors, grad_tensors, *args, **kwargs)
-        if begins:
-            with self.own:
-                self.settle(True)
-                self.put_gradients_of_libraries()
-                self.made_gradients()
+        if not self.is_asked():
+            return self.engine[0](tensors, grad_tensors, *args, **kwargs)
+        with self.own:
+            self.accumulated = set()
+            self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
+        result = self.ask(0, tensors, grad_tensors, *args, **kwargs)
+        with self.own:
+            self.settle(True)
+            self.put_gradients_of_libraries()
+            self.made_gradients()
         return result
 
     def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
-        begins = not self.quiet and not _in_backward()
-        if begins:
-            with self.own:
-                given = (inputs, grad_outputs, *args)
-                self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
-        result = self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
-        if begins:
-            with self.own:
-                self.settle(True)
-                if not self.transformed():
-                    event = {"k": "gradients", **self.places.here()}
-                    event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
-                    self.file.put(event)
+        if not self.is_asked():
+            return self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        with self.own:
+            given = (inputs, grad_outputs, *args)
+            self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
+        result = self.ask(1, outputs, inputs, grad_outputs, *args, **kwargs)
+        with self.own:
+            self.settle(True)
+            if not self.transformed():
+                event = {"k": "gradients", **self.places.here()}
+                event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
+                self.file.put(event)
         return result
 
     def put_backward(self, signature, tensors, gradients, args, kwargs):
@@ -1356,7 +1376,7 @@ class _Program:
 
     def function(self, cls, *args, **kwargs):
         """An autograd.Function: its calls carry no gradient, and its backward is its own."""
-        apply = self.apply.__get__(None, cls)
+        apply = _apply_of(cls)
         library = cls.__module__.startswith("torch.distributed.")
         if self.quiet or _in_backward() or self.phase != "fwd" or library:
             return apply(*args, **kwargs)
@@ -1607,6 +1627,8 @@ class _Program:
                     event.update(owner)
             if self.modules:
                 event["recompute"], event["m"] = True, self.modules[-1][0]
+            elif self.rule is None and self.places.is_in_hook():
+                event.update({"node": "hook", **self.places.here()})
         else:
             event["pass"] = self.phase
             if self.modules:
@@ -1748,7 +1770,7 @@ class _Values:
             return {}
         if self.rank != "all":
             share = self.quietly(_share, tensor)
-            return {} if share is None else {"share": share}
+            return {} if share is None else {"share" if self.world > 1 else "fp": share}
         whole = self.whole_of(tensor)
         return {} if whole is None else {"fp": self.quietly(_fingerprint, whole)}
 
@@ -1870,7 +1892,8 @@ class _Values:
                 known = True
         if known:
             return self.put_label("wrap", self.number(local), tensor)
-        return self.emit_given("input", self.names.of(tensor) or "const", tensor)
+        # By number: gradients are told by names.
+        return self.emit_given("input", self.names.of(tensor) or "v%d" % self.count, tensor)
 
     def put_label(self, kind, known, tensor):
         event = {"k": kind, "in": known}
@@ -2779,6 +2802,45 @@ class _Types:
 # One recording: its begin, its state and its end.
 
 
+# Every name that the program has for a function of autograd leads here.
+_ENGINE = {
+    "backward": (lambda *args, **kwargs: _shardlab_backward(*args, **kwargs)).__code__,
+    "grad": (lambda *args, **kwargs: _shardlab_grad(*args, **kwargs)).__code__,
+}
+
+
+def _redirected(name, own, code):
+    """A function of autograd as it was, whose calls run `own`."""
+    function = getattr(torch.autograd, name)
+    before = type(function)(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    before.__kwdefaults__ = function.__kwdefaults__
+    function.__globals__["_shardlab_" + name] = own
+    function.__code__ = code
+    return before
+
+
+# An autograd.Function asks the last of these. A program may keep its `apply` before a recording
+# begins: relu = Relu.apply.
+_functions = []
+_plain_apply = torch.autograd.Function.__dict__["apply"]
+
+
+def _apply_of(cls):
+    """Autograd's own."""
+    return _plain_apply.__get__(None, cls)
+
+
+def _apply(cls, *args, **kwargs):
+    if _functions:
+        return _functions[-1](cls, *args, **kwargs)
+    return _apply_of(cls)(*args, **kwargs)
+
+
+torch.autograd.Function.apply = classmethod(_apply)
+
+
 class _Own:
     """Around work of the recorder's own. Its errors reach the file, and not the program; functions
     that the program has put around those of tensors do not see it."""
@@ -2869,6 +2931,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.refused = {}
         self.own_seconds = 0.0
         self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
+        self.asking = False  # the engine runs
         self.pending = None  # the leaf whose gradient is being made, numbers that it may have
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
@@ -2948,8 +3011,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.moves.end()
         for handle in self.handles:
             handle.remove()
-        torch.autograd.backward, torch.autograd.grad = self.engine
-        torch.autograd.Function.apply = self.apply
+        for function, own in zip((torch.autograd.backward, torch.autograd.grad), self.engine):
+            function.__code__ = own.__code__
+        _functions.remove(self.function)
         torch.autograd.function.BackwardCFunction.apply = self.apply_rule
         for name, function in self.futures.items():
             setattr(torch._C.Future, name, function)
@@ -3017,11 +3081,10 @@ class Recorder(_Program, _Values, _Calls, _Types):
             optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
             optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
         ]
-        self.engine = (torch.autograd.backward, torch.autograd.grad)
-        torch.autograd.backward = self.backward
-        torch.autograd.grad = self.grad
-        self.apply = torch.autograd.Function.__dict__["apply"]
-        torch.autograd.Function.apply = classmethod(self.function)
+        self.engine = tuple(
+            _redirected(name, getattr(self, name), code) for name, code in _ENGINE.items()
+        )
+        _functions.append(self.function)
         self.apply_rule = torch.autograd.function.BackwardCFunction.apply
         rule = lambda own, *args: self.run_rule(own, args)
         torch.autograd.function.BackwardCFunction.apply = rule
@@ -3532,8 +3595,8 @@ class _Impatient(BaseException):
 # Functions that change a model before it is trained (they run new modules, and cut parameters), and
 # that make ranks of a pipeline meet.
 PREPARING = frozenset(
-    "register_parametrization fully_shard parallelize_module distribute_module "
-    "_initialize_stage _initialize_stages _initialize_pp_stages".split()
+    "register_parametrization fully_shard parallelize_module distribute_module distribute_tensor "
+    "replicate _initialize_stage _initialize_stages _initialize_pp_stages".split()
 )
 
 
@@ -3605,6 +3668,7 @@ class _Steps:
             torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
+        _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
             function = getattr(dist, name)
@@ -3630,6 +3694,16 @@ class _Steps:
         self.recorder = record(self.path, model, **self.options)
         self.recorder.__enter__()
         self.recorder.stepped = self.own_step_ends
+
+    def function_begins(self, cls, *args, **kwargs):
+        """An autograd.Function: checkpoint(use_reentrant=True) runs modules without gradients."""
+        tensors = [x for x in _leaves(args) if isinstance(x, torch.Tensor)]
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+        library = cls.__module__.startswith("torch.distributed.")
+        if trained and not library and self.is_due() and not _is_preparing():
+            self.begin(None)
+            return self.recorder.function(cls, *args, **kwargs)
+        return _apply_of(cls)(*args, **kwargs)
 
     def take_back(self):
         """The function that began the recording was none of a step."""
@@ -3664,6 +3738,8 @@ class _Steps:
         if self.recorder is not None:
             self.recorder.__exit__(kind, error, trace)
             self.recorder = None
+        if self.handles:
+            _functions.remove(self.function_begins)
         for handle in self.handles:
             handle.remove()
         for owner, name, function in self.messages:

@@ -164,6 +164,22 @@ for case in sys.argv[3:]:
 """
 
 
+# Parameters without a name, which are DTensors already.
+WHOLE = """
+import os, torch, torch.distributed as dist
+from torch.distributed.tensor import Shard, Replicate, distribute_tensor
+os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+dist.init_process_group("gloo")
+mesh = dist.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
+up = torch.nn.Parameter(distribute_tensor(torch.randn(8, 4), mesh, [Shard(0)]))
+down = torch.nn.Parameter(distribute_tensor(torch.randn(4, 8), mesh, [Shard(1)]))
+x = distribute_tensor(torch.randn(6, 4), mesh, [Replicate()])
+optimizer = torch.optim.SGD([up, down], 0.1)
+((x @ up.t()).relu() @ down.t()).square().mean().backward()
+optimizer.step()
+"""
+
+
 class Recorder(program.Program):
     def path(self):
         return str(self.folder / "step.json.gz")
@@ -393,9 +409,38 @@ class Recorder(program.Program):
         self.outcome("two_batches", values="fp")
         self.assertIs(torch.autograd.backward, backward)
         self.assertIs(torch.autograd.grad, grad)
+        self.assertEqual((backward.__code__.co_name, grad.__code__.co_name), ("backward", "grad"))
         self.assertFalse(torch.nn.modules.module._global_forward_hooks)
         self.assertNotIn("tolist", torch.Tensor.__dict__)
         self.assertNotIn("numpy", torch.Tensor.__dict__)
+
+    def test_names_of_autograd_that_a_program_has_kept_are_seen(self):
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * 3
+
+        twice, grad = Twice.apply, torch.autograd.grad
+        model = torch.nn.Linear(4, 4)
+        with shardlab_record.record(self.path(), model):
+            x = torch.ones(2, 4).requires_grad_()
+            slope, = grad(twice(model(x)).square().sum(), x)
+            (twice(model(x)) * slope).square().sum().backward()
+        run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=2", "--plan", "fsdp")
+        self.assertIn("gradients are PyTorch's, 0 differ", run)
+
+    def test_dtensors_of_one_process_are_compared(self):
+        (self.folder / "train.py").write_text(WHOLE, encoding="utf-8")
+        code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(self.fine("replay", "step.json.gz"), r"[1-9]\d results agree, 0 differ")
+        for mesh in ("tp=2", "dp=2,tp=2"):
+            run = self.fine("run", "--summary", "step.json.gz", "--mesh", mesh)
+            self.assertIn("2 gradients are PyTorch's, 0 differ", run)
 
     def test_a_program_that_fails_leaves_a_file(self):
         model = torch.nn.Linear(4, 4)

@@ -98,34 +98,43 @@ class _Program:
     def optimizer_ends(self, optimizer, args, kwargs):
         self.phase = "fwd"
 
+    def ask(self, which, *args, **kwargs):
+        """The engine's own answer; a mode of functions may pass the request on as another."""
+        self.asking = True
+        try:
+            return self.engine[which](*args, **kwargs)
+        finally:
+            self.asking = False
+
+    def is_asked(self):
+        return not self.quiet and not self.asking and not _in_backward()
+
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
-        begins = not self.quiet and not _in_backward()
-        if begins:
-            with self.own:
-                self.accumulated = set()
-                self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
-        result = self.engine[0](tensors, grad_tensors, *args, **kwargs)
-        if begins:
-            with self.own:
-                self.settle(True)
-                self.put_gradients_of_libraries()
-                self.made_gradients()
+        if not self.is_asked():
+            return self.engine[0](tensors, grad_tensors, *args, **kwargs)
+        with self.own:
+            self.accumulated = set()
+            self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
+        result = self.ask(0, tensors, grad_tensors, *args, **kwargs)
+        with self.own:
+            self.settle(True)
+            self.put_gradients_of_libraries()
+            self.made_gradients()
         return result
 
     def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
-        begins = not self.quiet and not _in_backward()
-        if begins:
-            with self.own:
-                given = (inputs, grad_outputs, *args)
-                self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
-        result = self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
-        if begins:
-            with self.own:
-                self.settle(True)
-                if not self.transformed():
-                    event = {"k": "gradients", **self.places.here()}
-                    event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
-                    self.file.put(event)
+        if not self.is_asked():
+            return self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        with self.own:
+            given = (inputs, grad_outputs, *args)
+            self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
+        result = self.ask(1, outputs, inputs, grad_outputs, *args, **kwargs)
+        with self.own:
+            self.settle(True)
+            if not self.transformed():
+                event = {"k": "gradients", **self.places.here()}
+                event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
+                self.file.put(event)
         return result
 
     def put_backward(self, signature, tensors, gradients, args, kwargs):
@@ -152,7 +161,7 @@ class _Program:
 
     def function(self, cls, *args, **kwargs):
         """An autograd.Function: its calls carry no gradient, and its backward is its own."""
-        apply = self.apply.__get__(None, cls)
+        apply = _apply_of(cls)
         library = cls.__module__.startswith("torch.distributed.")
         if self.quiet or _in_backward() or self.phase != "fwd" or library:
             return apply(*args, **kwargs)
@@ -403,6 +412,8 @@ class _Program:
                     event.update(owner)
             if self.modules:
                 event["recompute"], event["m"] = True, self.modules[-1][0]
+            elif self.rule is None and self.places.is_in_hook():
+                event.update({"node": "hook", **self.places.here()})
         else:
             event["pass"] = self.phase
             if self.modules:

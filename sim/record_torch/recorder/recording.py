@@ -1,6 +1,45 @@
 # One recording: its begin, its state and its end.
 
 
+# Every name that the program has for a function of autograd leads here.
+_ENGINE = {
+    "backward": (lambda *args, **kwargs: _shardlab_backward(*args, **kwargs)).__code__,
+    "grad": (lambda *args, **kwargs: _shardlab_grad(*args, **kwargs)).__code__,
+}
+
+
+def _redirected(name, own, code):
+    """A function of autograd as it was, whose calls run `own`."""
+    function = getattr(torch.autograd, name)
+    before = type(function)(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    before.__kwdefaults__ = function.__kwdefaults__
+    function.__globals__["_shardlab_" + name] = own
+    function.__code__ = code
+    return before
+
+
+# An autograd.Function asks the last of these. A program may keep its `apply` before a recording
+# begins: relu = Relu.apply.
+_functions = []
+_plain_apply = torch.autograd.Function.__dict__["apply"]
+
+
+def _apply_of(cls):
+    """Autograd's own."""
+    return _plain_apply.__get__(None, cls)
+
+
+def _apply(cls, *args, **kwargs):
+    if _functions:
+        return _functions[-1](cls, *args, **kwargs)
+    return _apply_of(cls)(*args, **kwargs)
+
+
+torch.autograd.Function.apply = classmethod(_apply)
+
+
 class _Own:
     """Around work of the recorder's own. Its errors reach the file, and not the program; functions
     that the program has put around those of tensors do not see it."""
@@ -91,6 +130,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.refused = {}
         self.own_seconds = 0.0
         self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
+        self.asking = False  # the engine runs
         self.pending = None  # the leaf whose gradient is being made, numbers that it may have
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
@@ -170,8 +210,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.moves.end()
         for handle in self.handles:
             handle.remove()
-        torch.autograd.backward, torch.autograd.grad = self.engine
-        torch.autograd.Function.apply = self.apply
+        for function, own in zip((torch.autograd.backward, torch.autograd.grad), self.engine):
+            function.__code__ = own.__code__
+        _functions.remove(self.function)
         torch.autograd.function.BackwardCFunction.apply = self.apply_rule
         for name, function in self.futures.items():
             setattr(torch._C.Future, name, function)
@@ -239,11 +280,10 @@ class Recorder(_Program, _Values, _Calls, _Types):
             optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
             optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
         ]
-        self.engine = (torch.autograd.backward, torch.autograd.grad)
-        torch.autograd.backward = self.backward
-        torch.autograd.grad = self.grad
-        self.apply = torch.autograd.Function.__dict__["apply"]
-        torch.autograd.Function.apply = classmethod(self.function)
+        self.engine = tuple(
+            _redirected(name, getattr(self, name), code) for name, code in _ENGINE.items()
+        )
+        _functions.append(self.function)
         self.apply_rule = torch.autograd.function.BackwardCFunction.apply
         rule = lambda own, *args: self.run_rule(own, args)
         torch.autograd.function.BackwardCFunction.apply = rule

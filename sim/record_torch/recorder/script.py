@@ -68,8 +68,8 @@ class _Impatient(BaseException):
 # Functions that change a model before it is trained (they run new modules, and cut parameters), and
 # that make ranks of a pipeline meet.
 PREPARING = frozenset(
-    "register_parametrization fully_shard parallelize_module distribute_module "
-    "_initialize_stage _initialize_stages _initialize_pp_stages".split()
+    "register_parametrization fully_shard parallelize_module distribute_module distribute_tensor "
+    "replicate _initialize_stage _initialize_stages _initialize_pp_stages".split()
 )
 
 
@@ -141,6 +141,7 @@ class _Steps:
             torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
+        _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
             function = getattr(dist, name)
@@ -166,6 +167,16 @@ class _Steps:
         self.recorder = record(self.path, model, **self.options)
         self.recorder.__enter__()
         self.recorder.stepped = self.own_step_ends
+
+    def function_begins(self, cls, *args, **kwargs):
+        """An autograd.Function: checkpoint(use_reentrant=True) runs modules without gradients."""
+        tensors = [x for x in _leaves(args) if isinstance(x, torch.Tensor)]
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+        library = cls.__module__.startswith("torch.distributed.")
+        if trained and not library and self.is_due() and not _is_preparing():
+            self.begin(None)
+            return self.recorder.function(cls, *args, **kwargs)
+        return _apply_of(cls)(*args, **kwargs)
 
     def take_back(self):
         """The function that began the recording was none of a step."""
@@ -200,6 +211,8 @@ class _Steps:
         if self.recorder is not None:
             self.recorder.__exit__(kind, error, trace)
             self.recorder = None
+        if self.handles:
+            _functions.remove(self.function_begins)
         for handle in self.handles:
             handle.remove()
         for owner, name, function in self.messages:

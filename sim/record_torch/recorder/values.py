@@ -123,7 +123,7 @@ class _Values:
             return {}
         if self.rank != "all":
             share = self.quietly(_share, tensor)
-            return {} if share is None else {"share": share}
+            return {} if share is None else {"share" if self.world > 1 else "fp": share}
         whole = self.whole_of(tensor)
         return {} if whole is None else {"fp": self.quietly(_fingerprint, whole)}
 
@@ -245,7 +245,8 @@ class _Values:
                 known = True
         if known:
             return self.put_label("wrap", self.number(local), tensor)
-        return self.emit_given("input", self.names.of(tensor) or "const", tensor)
+        # By number: gradients are told by names.
+        return self.emit_given("input", self.names.of(tensor) or "v%d" % self.count, tensor)
 
     def put_label(self, kind, known, tensor):
         event = {"k": kind, "in": known}
