@@ -56,6 +56,17 @@ ScenarioFile scenario_of(const CallProgram& program, const PlanMesh& mesh, const
   return ScenarioFile::read(std::move(text), settings_of(arguments));
 }
 
+// Gradients are those of our own tape, which has no hooks of the program's.
+void refuse_hooks(const RecordedProgram& recording) {
+  const auto hook = std::ranges::find(recording.events, "hook", &RecordedEvent::node);
+  if (hook == recording.events.end()) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"let an autograd.Function change it, or replay it as it is: shardlab replay " +
+           recording.path},
+       "{}: a hook that changes a gradient, by {} at {}, is not taken to another mesh yet",
+       recording.path, hook->op, place_of(recording, *hook));
+}
+
 // The run in f64 is made where it decides.
 bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlone& alone,
                  const RunArguments& arguments) {
@@ -64,6 +75,7 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlon
     alone.in_f64 = run_first_alone(scenario, all_ops(), Precision::kReference);
     test = self_test(program, alone, alone.in_f64.get());
   }
+  if (!test.ok()) refuse_hooks(*program.recording);
   const bool json = arguments.common.output == Output::kJson;
   if (test.ok() && !json && !arguments.self_test_is_known) print({.out = self_test_text(test)});
   if (!test.ok()) {

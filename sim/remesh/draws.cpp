@@ -19,6 +19,10 @@ bool is_plain_attention(const Statement& statement) {
   return statement.bare() == kAttention && number_of(statement, "enable_gqa").value_or(0) == 0;
 }
 
+bool has_vectors(std::string_view op) {
+  return bare_op(op) == "_linalg_eigh" || bare_op(op) == "_linalg_svd";
+}
+
 }  // namespace
 
 RecordedDraws::Taken RecordedDraws::take(Statement& statement) {
@@ -29,6 +33,16 @@ RecordedDraws::Taken RecordedDraws::take(Statement& statement) {
   const bool all = std::ranges::all_of(statement.outs, is_given);
   if (std::ranges::any_of(ops, ties) && !choose(statement) && !reading_.recording.shapes_only) {
     return all && give(statement) ? Taken::kGiven : Taken::kLowered;  // argsort; msort
+  }
+  const auto vectors =
+      std::ranges::find_if(ops, [](const RecordedEvent* op) { return has_vectors(op->op); });
+  const bool whole = vectors != ops.end() && statement.outs == statement_of(**vectors).outs;
+  if (statement.bare() == "svd") return Taken::kLowered;  // its V is a view
+  if (whole && !reading_.recording.shapes_only) {
+    const std::vector<Statement> behind = sign(statement);
+    reading_.add(std::move(statement));
+    for (const Statement& one : behind) reading_.add(one);
+    return Taken::kGiven;
   }
   const auto drawn = std::ranges::find_if(ops, [](const RecordedEvent* op) { return op->random; });
   if (drawn == ops.end() || reading_.recording.shapes_only) return Taken::kStatement;
@@ -48,7 +62,8 @@ RecordedDraws::Taken RecordedDraws::take(Statement& statement) {
 }
 
 bool RecordedDraws::take_op(Statement& statement) {
-  if (statement.bare() == "native_dropout") {
+  // The noise of rrelu is the factor of each element.
+  if (statement.bare() == "native_dropout" || statement.bare().starts_with("rrelu_with_noise")) {
     mask(statement, *statement.event, "p");
     statement.outs.resize(1);
     return true;
@@ -91,6 +106,32 @@ bool RecordedDraws::choose(Statement& statement) {
   statement.takes = {statement.takes.at(0), statement.mask};
   statement.outs.resize(1);
   return true;
+}
+
+std::vector<Statement> RecordedDraws::sign(Statement& statement) {
+  std::vector<Statement> behind;
+  if (!has_vectors(statement.event->op) && !statement.bare().starts_with("linalg_")) return behind;
+  for (std::size_t i = 0; i < statement.outs.size(); ++i) {
+    const std::int32_t v = statement.outs[i];
+    const auto drawn = reading_.drawn.find(v);
+    if (drawn == reading_.drawn.end()) continue;
+    statement.outs[i] = reading_.fresh();
+    if (statement.no_grad) {
+      reading_.given.emplace(v, drawn->second);
+      continue;
+    }
+    const std::int32_t recorded = reading_.fresh();
+    GivenValue given = drawn->second;
+    if (given.name.empty()) given.name = fmt::format("v{}", v);
+    reading_.given.emplace(recorded, std::move(given));
+    Statement one{.kind = StatementKind::kChosen, .event = statement.event, .op = statement.op};
+    one.takes = {statement.outs[i], recorded};
+    one.mask = recorded;
+    one.scale = i == 2 ? -1 : -2;  // the dim along which a vector lies
+    one.outs = {v};
+    behind.push_back(std::move(one));
+  }
+  return behind;
 }
 
 void RecordedDraws::attention(Statement& statement, const RecordedEvent& draw) {

@@ -18,10 +18,24 @@ namespace shardlab {
 
 namespace {
 
+// Vectors with the signs of the recorded ones: of their products' sums.
+void add_signed(MeshNodes& nodes, const Statement& one) {
+  const GraphArgument own = value_argument(nodes.operand(one.takes[0]));
+  const std::int32_t product =
+      nodes.inside("aten::mul.Tensor", {own, value_argument(nodes.operand(one.mask))});
+  const std::int32_t sum = nodes.inside(
+      "aten::sum.dim_IntList",
+      {value_argument(product), {Dims{static_cast<std::int64_t>(one.scale)}}, {Scalar(true)}});
+  const std::int32_t sign = nodes.inside("aten::sign", {value_argument(sum)});
+  nodes.call("aten::mul.Tensor", {own, value_argument(sign)}, one.outs[0]);
+}
+
 // The elements of a row at the recorded indices.
 void add_chosen(MeshNodes& nodes, const Statement& one) {
+  if (one.scale < 0) return add_signed(nodes, one);
   const double dim = number_of(one, "dim").value_or(-1);
-  const bool keeps = one.bare() == "topk" || number_of(one, "keepdim").value_or(0) != 0;
+  const auto dims = [&](std::int32_t v) { return nodes.program.shape_of(v).size(); };
+  const bool keeps = dims(one.mask) == dims(one.takes[0]);
   const GraphArgument at = int_argument(static_cast<std::int64_t>(dim));
   const std::int32_t x = nodes.operand(one.takes[0]), indices = nodes.operand(one.mask);
   if (keeps)

@@ -91,6 +91,9 @@ class RecordedDraws {
   bool take_op(Statement& statement);
   /// Elements at the recorded indices, of a row that has equal ones.
   bool choose(Statement& statement);
+  /// Vectors of eigh and svd, which get the recorded signs: the statements behind it that give
+  /// them. Without a gradient they are inputs: of equal values any basis is as right.
+  std::vector<Statement> sign(Statement& statement);
 
  private:
   void draw_in_place(Statement& statement);

@@ -39,6 +39,7 @@ class UpdateReader {
       }
       if (event.kind == kRedistribute || event.kind == kToLocal) read_move(event);
       if (event.kind != kOp) continue;
+      reading_.note_drawn(event);
       if (steps && event.pass == RecordedPass::kForward) {
         program_.notes.push_back(fmt::format("the program ends before {} at {}, after a step",
                                              event.op, place_of(reading_.recording, event)));
@@ -109,6 +110,7 @@ class UpdateReader {
     if (taints) of_gradients_.insert(statement.outs.begin(), statement.outs.end());
     known_.insert(statement.outs.begin(), statement.outs.end());
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
+    RecordedDraws(reading_).sign(statement);
     program_.updates.push_back(std::move(statement));
   }
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/text_of_list.h"
+#include "schema/op_row.h"
 #include "sim/replay/fingerprint.h"
 #include "sim/replay/seen.h"
 #include "sim/run/one_device.h"
@@ -37,42 +39,36 @@ class SelfTester {
   }
 
   SelfTest test() {
+    measure_gradients();
+    std::set<std::int32_t> of_gradients;
     for (const Statement& update : program_.updates) {
       // Judged by the name of its parameter; clipping writes to it.
-      if (update.kind == StatementKind::kGradient) prints_.erase(update.outs[0]);
+      const bool gradient = update.kind == StatementKind::kGradient;
+      if (gradient) prints_.erase(update.outs[0]);
+      if (gradient || std::ranges::any_of(
+                          update.takes, [&](std::int32_t v) { return of_gradients.contains(v); })) {
+        of_gradients.insert(update.outs.begin(), update.outs.end());
+      }
     }
     for (const auto& [v, found] : prints_) {
       const auto name = program_.names.find(v);
       const bool skipped =
           program_.input(v) != nullptr || program_.pieces.contains(v) || found.several;
       if (name == program_.names.end() || skipped) continue;
-      judge(name->second, found, {}, result_.values);
-    }
-    double largest = 0;
-    std::set<std::string> taken;  // by torch.autograd.grad
-    for (const auto& [v, found] : taken_) {
-      const auto name = program_.names.find(v);
-      if (name != program_.names.end()) taken.insert(name->second);
-    }
-    for (const auto& [name, tensor] : ours_) {
-      if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
-      const std::vector<double> elements = read_doubles(tensor.local());
-      largest = std::max(largest, Fingerprint(elements).sizes[0]);
-      for (const double element : elements) {
-        largest_element_ = std::max(largest_element_, std::fabs(element));
-      }
+      const double terms = of_gradients.contains(v) ? largest_ : smallest_operand(*found.event);
+      judge(name->second, found, {.terms = terms}, result_.values);
     }
     for (const CallInput& input : program_.inputs) {
       const auto found = gradients_.find(input.recorded);
       if (!input.parameter || found == gradients_.end()) continue;
       const auto user = users_.find(input.value);
       if (user != users_.end()) found->second.user = user->second;
-      judge(input.name + ".grad", found->second, {.terms = largest}, result_.gradients);
+      judge(input.name + ".grad", found->second, {.terms = largest_}, result_.gradients);
     }
     for (const auto& [v, found] : taken_) {
       const auto name = program_.names.find(v);
       if (name == program_.names.end()) continue;
-      judge(name->second, found, {.terms = largest}, result_.gradients);
+      judge(name->second, found, {.terms = largest_}, result_.gradients);
     }
     for (const Statement& update : program_.updates) {
       if (update.kind != StatementKind::kEnd) continue;
@@ -97,6 +93,36 @@ class SelfTester {
       if (counts) values.insert_or_assign(value.name, value.value);
     }
     return values;
+  }
+
+  void measure_gradients() {
+    std::set<std::string> taken;  // by torch.autograd.grad
+    for (const auto& [v, found] : taken_) {
+      const auto name = program_.names.find(v);
+      if (name != program_.names.end()) taken.insert(name->second);
+    }
+    for (const auto& [name, tensor] : ours_) {
+      if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
+      const std::vector<double> elements = read_doubles(tensor.local());
+      largest_ = std::max(largest_, Fingerprint(elements).sizes[0]);
+      for (const double element : elements) {
+        largest_element_ = std::max(largest_element_, std::fabs(element));
+      }
+    }
+  }
+
+  // Terms that cancel leave their rounding.
+  double smallest_operand(const RecordedEvent& event) const {
+    std::optional<double> smallest;
+    for (const std::int32_t v : values_in(event.args)) {
+      const auto name = program_.names.find(v);
+      const auto own = name == program_.names.end() ? ours_.end() : ours_.find(name->second);
+      if (own == ours_.end() || !own->second.defined()) continue;
+      if (is_integral(own->second.dtype()) || is_complex(own->second.dtype())) continue;
+      const double size = Fingerprint(own->second.local()).sizes[0];
+      smallest = std::min(smallest.value_or(size), size);
+    }
+    return smallest.value_or(0);
   }
 
   // How far rounding has taken each element of ours from f64, as far as it is known.
@@ -142,13 +168,38 @@ class SelfTester {
         if (!value.prints.empty()) taken_[value.id.id] = {&value, &event};
       }
     }
+    if (event.kind == kAlias) share(event.out[0].id.id, event.takes[0]);
     if (!op || event.pass != RecordedPass::kForward) return;
+    const std::vector<std::int32_t> operands = values_in(event.args);
+    if (event.row != nullptr && event.row->op.is_view() && !operands.empty()) {
+      for (const EventValue& view : event.out) share(view.id.id, operands[0]);
+    }
+    for (const EventValue& written : event.written) forget_sharing(written.id.id);
+    if (is_in_place(event.op) && !operands.empty()) forget_sharing(operands[0]);
     for (const Given& one : given_by(event)) {
       if (one.value->prints.empty()) continue;
       Found& found = prints_[one.value->id.id];
       found.several |= found.value != nullptr && found.value->prints != one.value->prints;
       found.value = one.value;
       found.event = &event;
+    }
+  }
+
+  // Views of one memory, and their base.
+  void share(std::int32_t view, std::int32_t of) {
+    const auto known = base_.find(of);
+    const std::int32_t base = known == base_.end() ? of : known->second;
+    if (view != base) base_[view] = base;
+    sharing_[base].insert({view, of});
+  }
+  // Prints of the others are older than a write.
+  void forget_sharing(std::int32_t written) {
+    const auto known = base_.find(written);
+    const auto sharing = sharing_.find(known == base_.end() ? written : known->second);
+    if (sharing == sharing_.end()) return;
+    for (const std::int32_t v : sharing->second) {
+      const auto found = prints_.find(v);
+      if (v != written && found != prints_.end()) found->second.several = true;
     }
   }
 
@@ -167,7 +218,7 @@ class SelfTester {
 
   // Optimizers that divide by the size of a gradient (Adam, RMSprop, Rprop) make a step as long as
   // any other for an element that is rounding alone, and its direction is that of the rounding.
-  PrintOrigin after_step(const CallInput& input, const std::string& after) const {
+  PrintOrigin after_step(const CallInput& input, const std::string& after) {
     PrintOrigin origin;
     const auto end = ours_.find(after), gradient = ours_.find(input.name + ".grad");
     const auto event = inputs_.find(input.value);
@@ -185,6 +236,8 @@ class SelfTester {
       step = std::max(step, std::fabs(last[i] - first[i]));
       steepest = std::max(steepest, std::fabs(slope[i]));
     }
+    // Ours may have made none, if all of it is rounding.
+    if (step == 0 && steepest <= noise) step = longest_step();
     // Next to others, an exact 0 is that of a row that nothing reads.
     std::vector<double> open(last.size());
     for (std::size_t i = 0; i < last.size(); ++i) {
@@ -194,6 +247,23 @@ class SelfTester {
     const Fingerprint print(open);
     std::ranges::copy(print.sizes, origin.open);
     return origin;
+  }
+
+  double longest_step() {
+    if (longest_step_) return *longest_step_;
+    longest_step_ = 0;
+    for (const Statement& update : program_.updates) {
+      if (update.kind != StatementKind::kEnd) continue;
+      const CallInput* input = program_.input(update.takes[0]);
+      const auto end = ours_.find(program_.names.at(update.outs[0]));
+      if (input == nullptr || !inputs_.contains(input->value) || end == ours_.end()) continue;
+      const std::vector<double> last = read_doubles(end->second.local()),
+                                first = first_of(*input, end->second.local());
+      for (std::size_t i = 0; i < std::min(first.size(), last.size()); ++i) {
+        longest_step_ = std::max(*longest_step_, std::fabs(last[i] - first[i]));
+      }
+    }
+    return *longest_step_;
   }
 
   void judge(const std::string& name, const Found& found, PrintOrigin origin, std::int64_t& agree) {
@@ -242,8 +312,11 @@ class SelfTester {
   std::map<std::int32_t, Found> taken_;  // by torch.autograd.grad, by number
   std::map<std::string, Found> ends_;    // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
-  double largest_element_ = 0;  // of all gradients
-  bool stepped_ = false;        // an event of an optimizer was noted
+  std::map<std::int32_t, std::int32_t> base_;               // of a view
+  std::map<std::int32_t, std::set<std::int32_t>> sharing_;  // by base
+  std::optional<double> longest_step_;                      // of any element of any parameter
+  double largest_ = 0, largest_element_ = 0;                // of all gradients: a size, an element
+  bool stepped_ = false;                                    // an event of an optimizer was noted
   SelfTest result_;
 };
 
