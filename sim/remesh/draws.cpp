@@ -157,7 +157,12 @@ void RecordedDraws::mask(Statement& statement, const RecordedEvent& draw,
     reading_.refuse(*statement.event, "what " + statement.op + " draws",
                     "record it with its values");
   }
-  reading_.given.emplace(statement.mask, known->second);
+  GivenValue given = known->second;
+  if (reading_.made.contains(statement.mask)) {  // it is written into a tensor of the program
+    if (given.name.empty()) given.name = fmt::format("v{}", statement.mask);
+    statement.mask = reading_.fresh();
+  }
+  reading_.given.emplace(statement.mask, std::move(given));
   statement.takes = {statement.takes[0], statement.mask};
 }
 

@@ -12,6 +12,7 @@
 #include "schema/op_row.h"
 #include "sim/recording/advice.h"
 #include "sim/remesh/mesh_nodes.h"
+#include "sim/remesh/reading.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
@@ -47,6 +48,40 @@ void add_chosen(MeshNodes& nodes, const Statement& one) {
   nodes.call("aten::squeeze.dim", {value_argument(picked), at}, one.outs[0]);
 }
 
+// One direction of one layer of an LSTM, as the library of a CPU has it: (input, w_ih, w_hh, b_ih,
+// b_hh, h, c, reverse, ...), states without a dim of layers.
+void add_lstm_layer(MeshNodes& nodes, const Statement& one) {
+  std::vector<std::int32_t> own;
+  for (const std::int32_t v : one.takes) own.push_back(nodes.operand(v));
+  const auto* reverse = std::get_if<Scalar>(&one.args.at(7).value);
+  const bool turned = reverse != nullptr && reverse->to_bool();
+  const GraphArgument steps{Dims{0}};
+  if (turned) own[0] = nodes.inside("aten::flip", {value_argument(own[0]), steps});
+  for (const std::size_t i : {5, 6}) {
+    own[i] = nodes.inside("aten::unsqueeze", {value_argument(own[i]), int_argument(0)});
+  }
+  const std::int32_t output = nodes.fresh("layer"), hidden = nodes.fresh("h"),
+                     cell = nodes.fresh("c");
+  nodes.call("aten::lstm.input",
+             {value_argument(own[0]),
+              list_argument({own[5], own[6]}),
+              list_argument({own[1], own[2], own[3], own[4]}),
+              {Scalar(true)},
+              int_argument(1),
+              {Scalar(0.0)},
+              {Scalar(false)},
+              {Scalar(false)},
+              {Scalar(false)}},
+             output);
+  for (const std::int32_t state : {hidden, cell}) {
+    nodes.graph.nodes.back().results.push_back({ValueRef{state}, {}});
+  }
+  nodes.call("aten::flip", {value_argument(output), turned ? steps : GraphArgument{Dims{}}},
+             one.outs[0]);
+  nodes.call("aten::squeeze.dim", {value_argument(hidden), int_argument(0)}, one.outs[1]);
+  nodes.call("aten::squeeze.dim", {value_argument(cell), int_argument(0)}, one.outs[2]);
+}
+
 // softmax(q k / sqrt(d)) v, with the recorded mask between the two.
 void add_attention(MeshNodes& nodes, const Statement& one) {
   const Dims q = nodes.program.shape_of(one.takes[0]), k = nodes.program.shape_of(one.takes[1]);
@@ -54,11 +89,19 @@ void add_attention(MeshNodes& nodes, const Statement& one) {
     fail(ErrorKind::kValue, Fix{record_again()}, "{}: attention of values with fewer than 2 dims",
          nodes.program.recording->path);
   }
+  // PyTorch computes it in f32 for half types: the mask has that dtype.
+  const DType given_dtype = one.event->out.at(0).type.dtype,
+              dtype = nodes.program.metas.at(one.mask).dtype;
+  const bool casts = is_floating(dtype) && dtype != given_dtype;
+  const auto operand = [&](std::size_t i) {
+    const std::int32_t own = nodes.operand(one.takes[i]);
+    if (!casts) return own;
+    return nodes.inside("aten::to.dtype", {value_argument(own), {nodes.dtype_of_all(dtype)}});
+  };
   const std::int32_t keys = nodes.inside(
-      "aten::transpose.int",
-      {value_argument(nodes.operand(one.takes[1])), int_argument(-2), int_argument(-1)});
-  std::int32_t scores = nodes.inside(
-      "aten::matmul", {value_argument(nodes.operand(one.takes[0])), value_argument(keys)});
+      "aten::transpose.int", {value_argument(operand(1)), int_argument(-2), int_argument(-1)});
+  std::int32_t scores =
+      nodes.inside("aten::matmul", {value_argument(operand(0)), value_argument(keys)});
   const auto scale = number_of(one, "scale");
   scores = scale ? nodes.inside("aten::mul.Scalar", {value_argument(scores), {Scalar(*scale)}})
                  : nodes.inside("aten::div.Scalar",
@@ -90,8 +133,12 @@ void add_attention(MeshNodes& nodes, const Statement& one) {
       nodes.inside("aten::softmax.int", {value_argument(scores), int_argument(-1)});
   weights = nodes.inside("aten::mul.Tensor", {value_argument(weights), value_argument(one.mask)});
   weights = nodes.inside("aten::mul.Scalar", {value_argument(weights), {Scalar(one.scale)}});
-  nodes.call("aten::matmul", {value_argument(weights), value_argument(nodes.operand(one.takes[2]))},
-             one.outs[0]);
+  const std::vector<GraphArgument> both = {value_argument(weights), value_argument(operand(2))};
+  if (!casts) return nodes.call("aten::matmul", both, one.outs[0]);
+  nodes.call(
+      "aten::to.dtype",
+      {value_argument(nodes.inside("aten::matmul", both)), {nodes.dtype_of_all(given_dtype)}},
+      one.outs[0]);
 }
 
 class Emitter : private MeshNodes {
@@ -193,6 +240,7 @@ class Emitter : private MeshNodes {
   }
 
   void add_call(const Statement& one) {
+    if (is_lstm_layer(one.op)) return add_lstm_layer(*this, one);
     const OpRow* row = &row_of(one);
     std::vector<GraphArgument> args = arguments(one, *row);
     if (row->op.name() == "aten::to.device") {  // programs have no devices

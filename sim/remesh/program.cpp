@@ -54,7 +54,6 @@ class ProgramReader {
       }
     }
     if (recording_.exported) end_ = recording_.events.size();
-    if (end_ == 0) find_seed();
     if (end_ != 0) return;
     find_results();
     if (results_.empty()) {
@@ -75,22 +74,8 @@ class ProgramReader {
     results_.erase(-1);
   }
 
-  // Other recorders do not record the request for gradients: backward begins with a 1.
-  void find_seed() {
-    for (std::size_t i = 0; i < recording_.events.size(); ++i) {
-      const RecordedEvent& event = recording_.events[i];
-      if (event.kind == RecordedKind::kOp && event.pass == RecordedPass::kBackward) return;
-      const bool seeds = event.kind == RecordedKind::kCall && values_in(event.args).size() == 1 &&
-                         bare_op(event.op) == "ones_like";
-      if (!seeds) continue;
-      seed_ = &event;
-      end_ = i + 1;
-    }
-  }
-
   void read_event(const RecordedEvent& event) {
     using enum RecordedKind;
-    if (&event == seed_) return read_seed(event);
     switch (event.kind) {
       case kInput:
       case kConstant:
@@ -125,13 +110,6 @@ class ProgramReader {
       default:
         return;
     }
-  }
-
-  void read_seed(const RecordedEvent& event) {
-    Statement statement{.kind = StatementKind::kBackward, .event = &event, .op = "backward"};
-    statement.takes = statement.roots = values_in(event.args);
-    statement.incoming.resize(1);
-    reading_.add(std::move(statement));
   }
 
   void read_backward(const RecordedEvent& event) {
@@ -291,8 +269,6 @@ class ProgramReader {
   Wholes wholes_;
   std::set<std::int32_t> results_;  // of modules, where there is no backward
   std::size_t end_ = 0;
-  const RecordedEvent* seed_ =
-      nullptr;  // the call that makes the 1, if no event asks for gradients
 };
 
 }  // namespace

@@ -108,6 +108,8 @@ bool returns_operands(const Statement& statement) {
   });
 }
 
+bool is_lstm_layer(std::string_view op) { return bare_op(op) == "mkldnn_rnn_layer"; }
+
 bool is_cast(std::string_view op) { return bare_op(op) == "_to_copy" || bare_op(op) == "to"; }
 
 }  // namespace shardlab

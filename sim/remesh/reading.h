@@ -78,6 +78,8 @@ bool is_same_value(const Statement& statement);
 bool returns_operands(const Statement& statement);
 /// "_to_copy" or "to".
 bool is_cast(std::string_view op);
+/// An LSTM with dropout between its layers is these: they have no row.
+bool is_lstm_layer(std::string_view op);
 
 /// The recorded numbers that calls drew, and the indices that PyTorch chose, in place of new ones.
 class RecordedDraws {

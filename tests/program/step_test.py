@@ -235,6 +235,7 @@ class Steps(program.Program):
             ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
             ("leaves", "fsdp", "dp=3"), ("leaves", "megatron", "dp=2,tp=2"),
             ("next_token", "fsdp", "dp=2"), ("next_token", "megatron", "dp=2,tp=2"),
+            ("kept", "fsdp", "dp=2"), ("kept", "megatron", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -262,7 +263,8 @@ class Steps(program.Program):
         for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
                                 ("convolutions", 9), ("written", 9), ("preferences", 15),
                                 ("residual", 9), ("experts", 21), ("adversaries", 4),
-                                ("masked", 17), ("own_gradients", 7), ("roots", 10)):
+                                ("masked", 17), ("own_gradients", 7), ("roots", 10),
+                                ("kept", 23)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 code, output, _ = self.shardlab("run", "--summary", str(path))
@@ -517,6 +519,31 @@ class Steps(program.Program):
         code, _, errors = self.shardlab("run", self.changed("roots", change))
         self.assertEqual(code, 1)
         self.assertRegex(errors, r"FAIL event \d+  programs.py:\d+  gradient  gradient")
+
+    def test_gradients_that_a_hook_changes_are_refused_by_place(self):
+        def change(events, factor):
+            of = next(e for e in events if e.get("pass") == "bwd" and e["k"] == "local_op")
+            of.update(node="hook", p=next(e["p"] for e in events if e["k"] == "place"))
+            check = next(e for e in events if e["k"] == "check" and e.get("pass") == "bwd")
+            check["fp"] = [x * factor for x in check["fp"]]
+        errors = self.refused("run", self.changed("kept", lambda x: change(x, 1.5)))
+        self.assertRegex(errors, r"a hook that changes a gradient, by aten\.\S+ at .*\.py:\d+")
+        # One that only looks on changes nothing.
+        code, _, errors = self.shardlab("run", self.changed("kept", lambda x: change(x, 1)))
+        self.assertEqual(code, 0, errors)
+
+    def test_a_wrong_value_next_to_a_choice_is_found(self):
+        for op in ("aten.sort.default", "aten._linalg_eigh.default", "aten._linalg_svd.default",
+                   "aten.rrelu_with_noise.default"):
+            with self.subTest(op=op):
+                def change(events, op=op):
+                    at = next(i for i, e in enumerate(events) if e.get("op") == op)
+                    later = next(e for e in events[at + 1:] if e["k"] == "local_op" and e["out"][0]
+                                 and abs(e["out"][0].get("fp", [0])[0]) > 0.1
+                                 and e["out"][0]["dtype"] == "f32" and e.get("c") is not None)
+                    later["out"][0]["fp"] = [x * 1.1 for x in later["out"][0]["fp"]]
+                code, _, errors = self.shardlab("replay", self.changed("kept", change))
+                self.assertEqual(code, 1, errors)
 
     def test_functions_that_have_no_rule_are_refused_by_place(self):
         def change(events, of):

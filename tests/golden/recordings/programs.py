@@ -751,8 +751,47 @@ def leaves():
     return model, optimizer, step
 
 
+def kept():
+    """Choices of the library that gradients pass (signs of vectors, the order of equal keys, drawn
+    slopes, masks between the layers of an LSTM), a Function whose `apply` the program has kept, and
+    a bias whose gradient is rounding alone."""
+    reverse = Reverse.apply
+
+    class Kept(nn.Module):
+        def __init__(self, width=6):
+            super().__init__()
+            self.words = nn.Embedding(12, 8)
+            self.layers = nn.LSTM(8, width, 2, dropout=0.2, bidirectional=True, batch_first=True)
+            self.mix, self.keys = nn.Linear(2 * width, width), nn.Linear(width, width)
+            self.head = nn.Linear(width, 12)
+
+        def forward(self, tokens):
+            x = F.rrelu(self.mix(self.layers(self.words(tokens))[0]), training=True)
+            weights = (x @ self.keys(x).transpose(1, 2)).softmax(-1)
+            rows = reverse(weights @ x, 0.5).flatten(0, 1)
+            order = (torch.arange(len(rows)) * 7 % 4).sort().indices
+            left, sizes, right = torch.linalg.svd(self.mix.weight, full_matrices=False)
+            _, axes = torch.linalg.eigh(left @ torch.diag(sizes + torch.arange(6.0)) @ left.t())
+            parts = nn.utils.rnn.pad_sequence(list(rows[order].split([9, 3, 8])))
+            return self.head(rows @ axes + right[:, :6].sum(0)), parts.square().mean()
+
+    model = Kept()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    tokens = torch.randint(0, 12, (4, 5))
+
+    def step():
+        words, other = model(tokens)
+        loss = F.cross_entropy(words, tokens.flatten()) + other
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
-    jumps, own_gradients, roots, time_first, leaves
+    jumps, own_gradients, roots, time_first, leaves, kept
 )}
