@@ -61,6 +61,7 @@ class Nodes {
     return values;
   }
   ValueType type(std::int32_t value) const { return call_.type_of(value); }
+  std::int64_t place() const { return call_.place; }
 
   // Nodes.
 
@@ -194,14 +195,21 @@ void scatter(Nodes& nodes) {
   nodes.fill(Kind::kScatter, inputs, outputs, ReduceOp::kSum, nodes.number(3));
 }
 
-// Gloo copies the inputs, which keep the order of dense memory.
+// Gloo copies this rank's input to the output, by elements, and adds the memory of the others' to
+// the output's memory; they are copies, which keep the order of dense memory.
 void reduce_scatter(Nodes& nodes) {
-  Ids outputs = nodes.tensors(0), inputs = nodes.tensors(1);
-  for (std::int32_t& x : inputs) x = nodes.is_dense(x) ? nodes.memory(x) : nodes.clone(x);
-  for (std::int32_t& x : outputs) {
-    if (nodes.is_dense(x)) x = nodes.memory(x);
+  const std::int32_t output = nodes.tensors(0).at(0);
+  Ids inputs = nodes.tensors(1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::int32_t& x = inputs[i];
+    if (static_cast<std::int64_t>(i) == nodes.place()) {
+      nodes.copy(output, x);
+      x = nodes.clone(nodes.memory(output));
+    } else {
+      x = nodes.is_dense(x) ? nodes.memory(x) : nodes.clone(x);
+    }
   }
-  nodes.fill(Kind::kReduceScatter, inputs, outputs, nodes.reduction(3));
+  nodes.fill(Kind::kReduceScatter, inputs, {nodes.memory(output)}, nodes.reduction(3));
 }
 
 // c10d::alltoall_base_(output, input, group, output rows, input rows)
@@ -312,10 +320,12 @@ const LibraryRow* row_of(std::string_view op) {
 
 bool is_library_call(std::string_view op) { return row_of(op) != nullptr; }
 
+bool has_place(std::string_view op) { return op == "c10d.reduce_scatter_.default"; }
+
 bool moves_memory(std::string_view op) {
-  constexpr std::string_view kCalls[] = {"c10d.allreduce_.default", "c10d.reduce_.default",
-                                         "c10d.broadcast_.default", "c10d.scatter_.default",
-                                         "c10d.alltoall_base_.default"};
+  constexpr std::string_view kCalls[] = {
+      "c10d.allreduce_.default", "c10d.reduce_.default",         "c10d.broadcast_.default",
+      "c10d.scatter_.default",   "c10d.reduce_scatter_.default", "c10d.alltoall_base_.default"};
   return std::ranges::find(kCalls, op) != std::end(kCalls);
 }
 

@@ -17,12 +17,16 @@ bool is_library_call(std::string_view op);
 /// Gloo moves memory for such a call: what is stored in the gaps of a tensor, too.
 bool moves_memory(std::string_view op);
 
+/// Its nodes depend on the rank's place in the group.
+bool has_place(std::string_view op);
+
 /// One call, and the place for its nodes.
 struct LibraryCall {
   const RecordedEvent& event;
   const std::vector<GraphArgument>& args;  ///< as the rank has them
   GraphGroup group;                        ///< if it has one, and its size
   std::int64_t ranks = 1;
+  std::int64_t place = 0;  ///< the rank's in the group, of a call that has_place()
   std::function<ValueType(std::int32_t)> type_of;  ///< of a value, as the rank had it
   std::function<std::int32_t()> fresh;             ///< the number of a value in between
   std::function<GraphNode&(NodeKind)> add;         ///< the next node

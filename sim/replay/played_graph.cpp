@@ -152,7 +152,8 @@ class Lowering {
     }
     if (!event.misfit.empty()) return look_at_call(event);
     const std::vector<GraphGroup> groups = groups_of(event);
-    if (event.args_of_ranks.empty() && groups.size() <= 1 && !(library && differ(event))) {
+    const bool apart = library && (has_place(event.op) || differ(event));
+    if (event.args_of_ranks.empty() && groups.size() <= 1 && !apart) {
       const GraphGroup group = groups.empty() ? GraphGroup{} : groups[0];
       return add_for(event, event.rank, event.args, group);
     }
@@ -163,6 +164,17 @@ class Lowering {
           groups.empty() ? GraphGroup{} : groups[groups.size() == 1 ? 0 : rank];
       add_for(event, number, event.args_on(rank), group);
     }
+  }
+
+  static std::int64_t place_in(const GraphMesh* mesh, const GraphGroup& group, std::int64_t rank) {
+    if (mesh == nullptr) return rank;
+    std::int64_t inside = 1;
+    for (std::size_t dim = mesh->shape.size(); --dim > static_cast<std::size_t>(group.dims[0]);) {
+      inside *= mesh->shape[dim];
+    }
+    const auto at = std::ranges::find(mesh->ranks, rank) - mesh->ranks.begin();
+    const std::int64_t first = mesh->ranks.empty() ? rank : static_cast<std::int64_t>(at);
+    return first / inside % mesh->shape[static_cast<std::size_t>(group.dims[0])];
   }
 
   // Operands have another shape or other strides on other ranks.
@@ -184,6 +196,7 @@ class Lowering {
                          .args = args,
                          .group = group,
                          .ranks = ranks,
+                         .place = place_in(mesh, group, rank),
                          .type_of = [&](std::int32_t number) -> ValueType {
                            const EventValue& given = value_of(number);
                            if (rank < 0 || given.of_ranks.empty()) return given.type;

@@ -46,8 +46,6 @@ class ReplayJudge {
     // It is computed from floats that are all vague: whatever it is may be rounding.
     bool of_vague = false;
     bool undefined = false;  // computed from memory that nothing had written
-    bool misplaced = false;  // the result of a collective that adds memory in different orders
-    Dims order = {};         // strides of dense memory; else those of a contiguous copy
     DType dtype = DType::kF32;
     std::vector<const Storage*> memory;  // of its ranks
   };

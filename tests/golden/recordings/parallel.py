@@ -691,9 +691,29 @@ def context(ranks):
     return model, None, step
 
 
+def memories(ranks):
+    """Lists that are reduced and scattered, of tensors that lie in different orders: gloo adds
+    their memory to that of the output, to which it has copied the rank's own by elements."""
+    dist = torch.distributed
+    rank = dist.get_rank()
+    x = torch.arange(6.0).view(2, 3) + 10 * rank
+    kinds = "dense", "transposed", "sliced", "columns"
+
+    def step():
+        for first in kinds:
+            for second in kinds:
+                for out in "dense", "transposed":
+                    pieces = [laid_out(kind, x + i) for i, kind in enumerate((first, second))]
+                    piece = laid_out(out, torch.zeros(2, 3))
+                    dist.reduce_scatter(piece, pieces)
+                    piece.sum()
+
+    return torch.nn.Linear(1, 1), None, step
+
+
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
     fsdp, fsdp_uneven, fsdp_sp, fsdp_sp_uneven, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid,
     fsdp_mixed, fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists,
-    stages, layouts, exchange, context
+    stages, layouts, exchange, context, memories
 )}

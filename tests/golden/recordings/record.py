@@ -28,7 +28,7 @@ PROCESSES = {  # on gloo
     "by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4, "fsdp_sp_uneven": 4,
     "fsdp_hybrid": 4, "fsdp_mixed": 2, "fsdp_checkpoint": 2, "fsdp_autocast": 2, "fsdp_rows": 2,
     "experts": 2, "ring": 4, "pipeline": 2, "chain": 3, "lists": 4, "stages": 4, "layouts": 2,
-    "exchange": 3, "context": 4,
+    "exchange": 3, "context": 4, "memories": 2,
 }
 PIECES = ("stages",)  # of DTensors those of each rank
 RANKS = {
