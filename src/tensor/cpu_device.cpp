@@ -1,7 +1,7 @@
-// Host memory by malloc. Large blocks are kept when they are freed and used again, because a fresh
-// one costs page faults; held and kept bytes together stay within the peak that was held at one
-// time, so that keeping them never raises the memory that a run needs. Counting is striped by rank
-// where ranks run on several threads.
+// Host memory by malloc. Large blocks are kept when they are freed and used again, by all devices
+// of the process, because a fresh one costs page faults; held and kept bytes together stay within
+// the peak that was held at one time, so that keeping them never raises the memory that a process
+// needs. Counting is striped by rank where ranks run on several threads.
 #include "tensor/cpu_device.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ constexpr std::size_t kReusedBytes = std::numeric_limits<std::size_t>::max();  /
 #else
 constexpr std::size_t kReusedBytes = 64 * 1024;
 #endif
-// Freed memory that a device keeps for itself: other devices of the process need some, too.
-constexpr std::int64_t kMostSpare = std::int64_t{128} << 20;
+// Freed memory that is kept: others need some, too.
+constexpr std::size_t kMostSpare = std::size_t{128} << 20;
 
 // Asks for large pages for a large fresh block, where the system has them: small ones cost a page
 // fault each, and a walk down columns misses the processor's table of pages for each row that it
@@ -62,25 +62,38 @@ class BlockCache {
     std::size_t size_bytes = 0;
   };
 
-  ~BlockCache() { shrink_to(0); }
-  /// A kept block of at least this size, at most a quarter larger; else an empty one.
+  /// The one of all devices, which lives as long as the process.
+  static BlockCache& of_process() {
+    static auto* const cache = new BlockCache;
+    return *cache;
+  }
+  /// A kept block of at least this size, at most a quarter larger; else one without memory. It
+  /// counts as held until it is kept.
   Block take(std::size_t size_bytes) {
     const std::lock_guard lock(mutex_);
+    Block block{nullptr, size_bytes};
     const auto found = by_size_.lower_bound(size_bytes);
-    if (found == by_size_.end() || found->first > size_bytes + size_bytes / 4) return {};
-    const Block block = *found->second;
-    by_age_.erase(found->second);
-    by_size_.erase(found);
-    kept_bytes_ -= block.size_bytes;
+    if (found != by_size_.end() && found->first <= size_bytes + size_bytes / 4) {
+      block = *found->second;
+      by_age_.erase(found->second);
+      by_size_.erase(found);
+      kept_bytes_ -= block.size_bytes;
+    }
+    held_bytes_ += block.size_bytes;
+    peak_bytes_ = std::max(peak_bytes_, held_bytes_);
+    shrink_to(peak_bytes_ - held_bytes_);
     return block;
   }
-  /// Keeps the block, and frees the oldest ones when that makes more than `limit_bytes`.
-  void keep(const Block& block, std::size_t limit_bytes) {
+  /// Keeps a block that was taken, if it has memory, and frees the oldest ones when that makes too
+  /// many.
+  void keep(const Block& block) {
     const std::lock_guard lock(mutex_);
+    held_bytes_ -= block.size_bytes;
+    if (block.memory == nullptr) return;
     by_age_.push_back(block);
     by_size_.emplace(block.size_bytes, std::prev(by_age_.end()));
     kept_bytes_ += block.size_bytes;
-    shrink_to(limit_bytes);
+    shrink_to(std::min(kMostSpare, peak_bytes_ - held_bytes_));
   }
   void clear() {
     const std::lock_guard lock(mutex_);
@@ -103,7 +116,7 @@ class BlockCache {
   std::mutex mutex_;
   std::list<Block> by_age_;
   std::multimap<std::size_t, std::list<Block>::iterator> by_size_;
-  std::size_t kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0, held_bytes_ = 0, peak_bytes_ = 0;
 };
 
 // Bytes held, and the most ever held. If ranks run on several threads, small changes gather per
@@ -130,11 +143,6 @@ class ByteCount {
   /// Without the stripes' own counts: the slack of each.
   std::int64_t roughly_held() const { return total_.load(std::memory_order_relaxed); }
   std::int64_t peak() const { return std::max(peak_.load(std::memory_order_relaxed), held()); }
-  /// Distance below the peak, up to the same slack; reads no stripe.
-  std::int64_t below_peak() const {
-    return std::max<std::int64_t>(
-        0, peak_.load(std::memory_order_relaxed) - total_.load(std::memory_order_relaxed));
-  }
 
  private:
   static constexpr std::size_t kStripes = 64;
@@ -195,7 +203,7 @@ class CpuDevice final : public Device {
   std::span<const CpuKernel> kernels_;
   std::int64_t most_bytes_;
   ByteCount bytes_;
-  BlockCache cache_;
+  BlockCache& cache_ = BlockCache::of_process();
 };
 
 CpuBuffer::CpuBuffer(CpuDevice* device, void* data, std::size_t size_bytes, std::size_t block_bytes)
@@ -215,25 +223,21 @@ void CpuDevice::release(std::size_t size_bytes, const BlockCache::Block& block) 
     std::free(block.memory);
     return;
   }
-  // Held and kept data together stay below the most that was ever held; a block is up to 2 % larger
-  // than its data.
-  const std::int64_t spare = std::min(kMostSpare, bytes_.below_peak() * 51 / 50);
-  cache_.keep(block, static_cast<std::size_t>(spare));
+  cache_.keep(block);
 }
 
 BlockCache::Block CpuDevice::block_of(std::size_t size_bytes) {
-  if (size_bytes >= kReusedBytes) {
-    if (const BlockCache::Block block = cache_.take(size_bytes); block.memory != nullptr) {
-      return block;
-    }
-  }
-  void* memory = std::malloc(size_bytes);
-  if (memory == nullptr) {
+  BlockCache::Block block{nullptr, size_bytes};
+  if (size_bytes >= kReusedBytes) block = cache_.take(size_bytes);
+  if (block.memory != nullptr) return block;
+  block.memory = std::malloc(size_bytes);
+  if (block.memory == nullptr) {
     cache_.clear();
-    memory = std::malloc(size_bytes);
+    block.memory = std::malloc(size_bytes);
   }
-  ask_for_large_pages(memory, size_bytes);
-  return {memory, size_bytes};
+  if (block.memory == nullptr && size_bytes >= kReusedBytes) cache_.keep(block);
+  ask_for_large_pages(block.memory, size_bytes);
+  return block;
 }
 
 BufferRef CpuDevice::allocate(std::size_t size_bytes) {
