@@ -1,6 +1,5 @@
 // Parts of a call are kept until the last rank of its mesh has brought its own; then it is judged
 // and its values are freed. Ranks run apart between collectives, so that several calls may wait.
-// The last rank would keep the others waiting at the next collective: large calls go to a thread.
 #include "sim/verify/step_run.h"
 
 #include <fmt/format.h>
@@ -11,9 +10,6 @@ namespace shardlab {
 
 namespace {
 
-// Below, a call is judged in less time than a thread needs to wake.
-constexpr std::int64_t kLargeBytes = 64 << 10;
-constexpr std::int64_t kMostCompleteBytes = 32 << 20;
 constexpr const char* kTooLarge = "operands and results take more memory than there is";
 constexpr const char* kOutOfStep = "the ranks of the mesh make different calls";
 
@@ -71,24 +67,6 @@ Steps::Steps(StepOptions options)
   verdict_.judged = true;
 }
 
-Steps::~Steps() {
-  {
-    const std::lock_guard lock(mutex_);
-    complete_.clear();
-  }
-  end_thread();
-}
-
-void Steps::end_thread() {
-  {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-  }
-  more_.notify_one();
-  judge_complete();
-  if (thread_.joinable()) thread_.join();
-}
-
 StepReader& Steps::listen(std::int64_t rank, Observer* next) {
   auto& reader = readers_[static_cast<std::size_t>(rank)];
   reader = std::make_unique<StepReader>(
@@ -126,49 +104,14 @@ void Steps::take(const StepKey& key, std::size_t index, StepPart&& part) {
     if (++pending.arrived < pending.step.parts.size()) return;
     waiting_bytes_ -= pending.bytes;
     const bool dropped = pending.dropped;
-    const std::int64_t all_bytes = pending.bytes;
     whole = std::move(pending.step);
     pending_.erase(key);
     if (dropped) {
       ++verdict_.skipped[kTooLarge];
       return;
     }
-    if (runs_on_thread(all_bytes)) {
-      complete_.push_back({std::move(whole), all_bytes});
-      complete_bytes_ += all_bytes;
-      if (!thread_.joinable()) thread_ = std::thread([this] { judge_complete(); });
-      more_.notify_one();
-      return;
-    }
   }
   judge(whole);
-}
-
-bool Steps::runs_on_thread(std::int64_t bytes) const {
-  const std::int64_t most = std::min(kMostCompleteBytes, options_.most_bytes - waiting_bytes_);
-  return bytes >= kLargeBytes && complete_bytes_ + bytes <= most &&
-         std::thread::hardware_concurrency() > 1;
-}
-
-void Steps::judge_complete() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    more_.wait(lock, [this] { return over_ || !complete_.empty(); });
-    if (complete_.empty()) return;
-    Complete next = std::move(complete_.front());
-    complete_.pop_front();
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      judge(next.step);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    next.step = {};
-    lock.lock();
-    complete_bytes_ -= next.bytes;
-    if (failure && !failure_) failure_ = failure;
-  }
 }
 
 void Steps::add_wrong(WrongStep wrong) {
@@ -214,9 +157,7 @@ void Steps::judge(const Step& step) {
 }
 
 StepVerdict Steps::verdict() {
-  end_thread();
   const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(failure_);
   StepVerdict verdict = verdict_;
   if (!pending_.empty()) {
     verdict.skipped["not every rank of the mesh made the call"] +=

@@ -9,21 +9,16 @@
 //   });
 //   steps.verdict();
 //
-// Each rank's reader is used by its rank. Small calls are judged by the rank that comes last, on
-// its thread; large ones by a thread of their own, if there is a core for it, while the ranks go
-// on. A wrapper that plants mistakes is below: around the device, the communicators, or the
+// Each rank's reader is used by its rank. A call is judged by the rank that comes last, on its
+// thread. A wrapper that plants mistakes is below: around the device, the communicators, or the
 // observer, whose call_ends() gets the handles of the program.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <exception>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "sim/run/call_listener.h"
@@ -49,12 +44,10 @@ struct StepOptions {
 class Steps : public CallListener {
  public:
   explicit Steps(StepOptions options);
-  ~Steps() override;
 
   StepReader& listen(std::int64_t rank, Observer* next) override;
   void finish(std::int64_t rank) override;
-  /// After the run: judges what is left of it.
-  ///   fails  as a call's judgement did on the thread
+  /// After the run.
   StepVerdict verdict();
 
  private:
@@ -64,14 +57,7 @@ class Steps : public CallListener {
     std::int64_t bytes = 0;
     bool dropped = false;
   };
-  struct Complete {
-    Step step;
-    std::int64_t bytes = 0;
-  };
   void take(const StepKey& key, std::size_t index, StepPart&& part);
-  bool runs_on_thread(std::int64_t bytes) const;  // the mutex is held
-  void judge_complete();                          // until there are no more
-  void end_thread();                              // once it has judged what is left
   void judge(const Step& step);
   void skip(const std::string& reason);
   void add_wrong(WrongStep wrong);  // the mutex is held
@@ -82,14 +68,7 @@ class Steps : public CallListener {
   mutable std::mutex mutex_;  // guards the following
   std::map<StepKey, Pending> pending_;
   std::int64_t waiting_bytes_ = 0;
-  std::deque<Complete> complete_;  // calls for the thread
-  std::int64_t complete_bytes_ = 0;
-  bool over_ = false;           // no more calls come
-  std::exception_ptr failure_;  // of a judgement on the thread
-  std::condition_variable more_;
   StepVerdict verdict_;
-
-  std::thread thread_;  // begins with the first large call
 };
 
 }  // namespace shardlab
