@@ -712,8 +712,8 @@ class Verification {
     return true;
   }
 
-  // Only values that are open are kept, if right ones have been let go. The noise of values in f64
-  // is that of all.
+  // Only values that are open are kept, if right ones are let go. The noise of values in f64 is that
+  // of all.
   void run_open_in_f64() {
     const bool wide = std::ranges::any_of(
         alone_.single.recordings.front()->values(), [](const RecordedValue& held) {
@@ -722,6 +722,14 @@ class Verification {
     std::set<std::string> names;
     for (const ValueReport& report : judgement_.values) {
       if (in_doubt(report)) names.insert(report.name);
+    }
+    auto all = inputs_.ranks;
+    all.insert(all.end(), inputs_.one_device->single.begin(), inputs_.one_device->single.end());
+    for (const Recording* recording : all) {
+      if (inputs_.early == nullptr) break;
+      for (const RecordedValue& value : recording->values()) {
+        if (!names.contains(value.name)) let_go(value.value.local());
+      }
     }
     WantedValues wanted(*run_.scenario.program, std::move(names));
     if (inputs_.early != nullptr && !wide) alone_.options.drain = &wanted;

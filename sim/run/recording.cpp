@@ -34,7 +34,7 @@ void Recording::keep(RecordedValue value) {
   value.event = trace_->events().size();
   kept_.insert(value.value.local().storage()->buffer().get());
   adopt(std::move(value));
-  if (drain_ != nullptr) drain_->kept(rank_, values_.size() - 1, values_.back());
+  if (drain_ != nullptr && !values_.back().at_end) drain_->kept(rank_, values_.back());
 }
 
 void Recording::begins(SourceSpan statement) {
@@ -42,13 +42,16 @@ void Recording::begins(SourceSpan statement) {
   if (drain_ == nullptr) return;
   const auto& unused = drain_->unused().from;
   if (const auto names = unused.find(statement.begin); names != unused.end()) {
-    for (const std::string& name : names->second) {
-      const auto found = last_.find(name);
-      if (found != last_.end() && found->second.held.own.defined())
-        unused_.add(std::move(found->second.held));
-    }
+    for (const std::string& name : names->second) unused_.is_unused(name);
   }
-  unused_.let_go(*drain_);
+  constexpr std::int64_t kStatementsBetween = 4;  // that it takes less time than they do
+  if (++begun_ % kStatementsBetween != 0) return;
+  unused_.let_go([this](const DTensor& value) { return drain_->is_spent(rank_, value); },
+                 [this](const HeldValue& value) {
+                   RecordedValue end = ended(value.name, value.own, last_.at(value.name));
+                   drain_->kept(rank_, end);
+                   return ended_.insert_or_assign(value.name, std::move(end)).first->second.value;
+                 });
 }
 
 void Recording::adopt(RecordedValue value) {
@@ -76,7 +79,7 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
     const DTensor kept = detached(tensor);
     last_[full] = {kept, where};
     if (drain_ != nullptr && drain_->unused().all.contains(full))
-      last_[full].held = {tensor, kept, rank_, values_.size()};
+      unused_.add({full, tensor, kept});
     notes_.last_numbers[full] = occurrence;
     keep({full, occurrence, kept, where});
   };
@@ -203,17 +206,22 @@ void Recording::ends(const std::string& name, const Value& value) {
       visited);
 }
 
-// A name that no statement assigned is that of a loop, which is not recorded.
-void Recording::end_of(const std::string& name, const DTensor& value) {
-  const auto found = last_.find(name);
-  if (found == last_.end()) return;
-  const Last& last = found->second;
+RecordedValue Recording::ended(const std::string& name, const DTensor& value,
+                               const Last& last) const {
   RecordedValue end{name, last_number(name) + 1, detached(value), last.where};
   end.at_end = true;
   end.changed =
       last.value.spec() != value.spec() || !same_elements(last.value.local(), value.local());
   if (end.changed) note_change(end.value);
-  keep(std::move(end));
+  return end;
+}
+
+// A name that no statement assigned is that of a loop, which is not recorded.
+void Recording::end_of(const std::string& name, const DTensor& value) {
+  const auto found = last_.find(name);
+  if (found == last_.end()) return;
+  const auto early = ended_.find(name);
+  keep(early == ended_.end() ? ended(name, value, found->second) : std::move(early->second));
 }
 
 // Parts that a list holds twice are visited twice.

@@ -178,8 +178,9 @@ class Recording : public ValueSink {
   struct Last {
     DTensor value;
     Where where;
-    HeldValue held = {};  ///< if values are let go
   };
+  // The value of a name at the end, compared with that.
+  RecordedValue ended(const std::string& name, const DTensor& value, const Last& last) const;
 
   // Gives the number of events so far, so that reports can put values and events into one order.
   const Trace* trace_;
@@ -201,6 +202,8 @@ class Recording : public ValueSink {
   ValueDrain* drain_ = nullptr;  ///< null: every value is kept
   std::size_t rank_ = 0;
   UnusedValues unused_;
+  std::int64_t begun_ = 0;  ///< statements
+  std::unordered_map<std::string, RecordedValue> ended_;  ///< before the program, by name
   std::size_t traced_breaks_ = 0;
   static constexpr std::int64_t kFewestBytes = 1 << 24;  // as a rank without loops may take
   std::int64_t bytes_ = 0, most_bytes_ = std::numeric_limits<std::int64_t>::max();

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,34 +28,49 @@ struct UnusedNames {
 class ValueDrain {
  public:
   virtual ~ValueDrain() = default;
-  /// `index`: of the value among those of the rank.
-  virtual void kept(std::size_t rank, std::size_t index, const RecordedValue& value) = 0;
+  /// A value that a name got, or that it holds when nothing will use or change it any more.
+  virtual void kept(std::size_t rank, const RecordedValue& value) = 0;
   /// Whether nobody will look at the elements of this value again.
-  virtual bool is_spent(std::size_t rank, std::size_t index) const = 0;
+  virtual bool is_spent(std::size_t rank, const DTensor& value) const = 0;
   virtual const UnusedNames& unused() const = 0;
 };
 
 /// The elements are gone, and must not be read. Shape and counted bytes stay.
 void let_go(const Tensor& tensor);
+bool is_gone(const Tensor& tensor);
 
-/// Whether they are the same types and the same bytes; a value that is let go has not changed.
+/// Whether they are the same types and the same bytes. A value that was let go as part of its
+/// memory has not changed; the program's own is compared with what is known of one that went alone.
 bool same_elements(const Tensor& before, const Tensor& now);
 
 /// A value of a program, and the record of it.
 struct HeldValue {
-  DTensor own;                      ///< as the program holds it
-  DTensor recorded;                 ///< a snapshot
-  std::size_t rank = 0, index = 0;  ///< of the record
+  std::string name;
+  DTensor own;       ///< as the program holds it
+  DTensor recorded;  ///< a snapshot
+  bool unused = false;
 };
 
-/// Program values that no statement will use. They still count for the rank, which alone uses this.
+/// Program values of one rank that no statement will use some time. They still count for the rank,
+/// which alone uses this.
 class UnusedValues {
  public:
+  using IsSpent = std::function<bool(const DTensor& recorded)>;
+  /// Records the value as it is now, behind all writes in place.
+  using Ends = std::function<DTensor(const HeldValue& value)>;
+
   void add(HeldValue value);
-  /// Lets go of values that are spent and whose memory nothing else holds, as backward does.
-  void let_go(const ValueDrain& drain);
+  /// No statement uses it from now on.
+  void is_unused(const std::string& name);
+  /// Lets go of records that are spent and whose memory the program has written to, and of unused
+  /// values whose memory nothing else holds, as backward does, once their last records are spent.
+  void let_go(const IsSpent& is_spent, const Ends& ends);
 
  private:
+  // Values of one memory; whether they are gone.
+  bool let_go_together(std::span<HeldValue* const> values, const IsSpent& is_spent,
+                       const Ends& ends);
+
   std::vector<HeldValue> waiting_;
 };
 

@@ -53,13 +53,13 @@ std::int64_t bytes_of(const RecordedValue& value) { return value.value.local().s
 WantedValues::WantedValues(const ast::Program& program, std::set<std::string> names)
     : names_(std::move(names)), unused_(unused_names(program.body)) {}
 
-void WantedValues::kept(std::size_t, std::size_t index, const RecordedValue& value) {
-  if (names_.contains(value.name)) return;
-  spent_.insert(index);
-  let_go(value.value.local());
+void WantedValues::kept(std::size_t, const RecordedValue& value) {
+  if (!names_.contains(value.name)) let_go(value.value.local());
 }
 
-bool WantedValues::is_spent(std::size_t, std::size_t index) const { return spent_.contains(index); }
+bool WantedValues::is_spent(std::size_t, const DTensor& value) const {
+  return is_gone(value.local());
+}
 
 EarlyJudge::EarlyJudge(const ast::Program& program, VerifyInputs inputs, std::size_t ranks)
     : inputs_(std::move(inputs)),
@@ -68,21 +68,17 @@ EarlyJudge::EarlyJudge(const ast::Program& program, VerifyInputs inputs, std::si
       spent_(ranks),
       ahead_(ranks, 0) {}
 
-void EarlyJudge::kept(std::size_t rank, std::size_t index, const RecordedValue& value) {
-  const bool judged = value.value.distributed() && !value.at_end && !value.read &&
-                      value.occurrence >= 0 && !value.claim;
+void EarlyJudge::kept(std::size_t rank, const RecordedValue& value) {
+  const bool judged =
+      value.value.distributed() && !value.read && value.occurrence >= 0 && !value.claim;
   if (!judged) return;
   const std::string key = value.key();
   Waiting all;
   {
     const std::lock_guard lock(mutex_);
     Waiting& waiting = waiting_[key];
-    if (waiting.by_rank.empty()) {
-      waiting.by_rank.resize(ranks_);
-      waiting.indices.resize(ranks_);
-    }
+    waiting.by_rank.resize(ranks_);
     waiting.by_rank[rank] = value;
-    waiting.indices[rank] = index;
     ahead_[rank] += bytes_of(value);
     if (++waiting.arrived == ranks_) {
       all = std::move(waiting);
@@ -112,30 +108,34 @@ void EarlyJudge::judge(const std::string& key, const Waiting& value) {
   ValueReport report;
   report.name = first.name;
   report.occurrence = first.occurrence;
+  report.at_end = first.at_end;
   report.spec = spec;
   report.where = first.where;
   std::vector<const RecordedValue*> held;
   for (const RecordedValue& one : value.by_rank) held.push_back(&one);
   OneValue(inputs_, Precision::kDeclared, report, std::move(held)).run(report);
-  if (!report.facts.agrees() || in_doubt(report)) return;
+  const bool open = in_doubt(report);
+  const bool right = !open && report.facts.agrees();
+  const std::lock_guard lock(mutex_);
+  if (right) let_go_of(key, value);
+  if (right || open) judged_.emplace(key, std::move(report));
+}
+
+void EarlyJudge::let_go_of(const std::string& key, const Waiting& value) {
+  const RecordedValue& first = value.by_rank.front();
   const Recording& alone = *inputs_.one_device->single.front();
   const RecordedValue* single = alone.find(key);
   const RecordedValue* end = alone.find(first.name + "#end");
-  const std::lock_guard lock(mutex_);
   if (end != nullptr && !end->changed && end->occurrence == first.occurrence + 1)
     let_go(end->value.local());
   let_go(single->value.local());
-  for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    std::vector<bool>& spent = spent_[rank];
-    spent.resize(std::max(spent.size(), value.indices[rank] + 1));
-    spent[value.indices[rank]] = true;
-  }
-  judged_.emplace(key, std::move(report));
+  for (std::size_t rank = 0; rank < ranks_; ++rank)
+    spent_[rank].insert(value.by_rank[rank].value.impl());
 }
 
-bool EarlyJudge::is_spent(std::size_t rank, std::size_t index) const {
+bool EarlyJudge::is_spent(std::size_t rank, const DTensor& value) const {
   const std::lock_guard lock(mutex_);
-  return index < spent_[rank].size() && spent_[rank][index];
+  return spent_[rank].contains(value.impl());
 }
 
 const ValueReport* EarlyJudge::find(const std::string& key) const {

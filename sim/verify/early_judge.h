@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/language/syntax/ast.h"
@@ -20,13 +21,12 @@ class WantedValues final : public ValueDrain {
  public:
   WantedValues(const ast::Program& program, std::set<std::string> names);
 
-  void kept(std::size_t rank, std::size_t index, const RecordedValue& value) override;
-  bool is_spent(std::size_t rank, std::size_t index) const override;
+  void kept(std::size_t rank, const RecordedValue& value) override;
+  bool is_spent(std::size_t rank, const DTensor& value) const override;
   const UnusedNames& unused() const override { return unused_; }
 
  private:
   std::set<std::string> names_;
-  std::set<std::size_t> spent_;  // by index
   UnusedNames unused_;
 };
 
@@ -37,20 +37,20 @@ class EarlyJudge final : public ValueDrain {
   /// judged. Both outlive this.
   EarlyJudge(const ast::Program& program, VerifyInputs inputs, std::size_t ranks);
 
-  void kept(std::size_t rank, std::size_t index, const RecordedValue& value) override;
-  bool is_spent(std::size_t rank, std::size_t index) const override;
+  void kept(std::size_t rank, const RecordedValue& value) override;
+  bool is_spent(std::size_t rank, const DTensor& value) const override;
   const UnusedNames& unused() const override { return unused_; }
 
-  /// The judgement of a value that was found right, by its key; null: it has none yet.
+  /// The judgement of a value in the program's dtypes, by its key; null: it has none yet.
   const ValueReport* find(const std::string& key) const;
 
  private:
   struct Waiting {
     std::vector<RecordedValue> by_rank;
-    std::vector<std::size_t> indices;
     std::size_t arrived = 0;
   };
   void judge(const std::string& key, const Waiting& value);
+  void let_go_of(const std::string& key, const Waiting& value);  // the mutex is held
   void pace(std::size_t rank) const;
 
   VerifyInputs inputs_;
@@ -60,8 +60,8 @@ class EarlyJudge final : public ValueDrain {
   mutable std::mutex mutex_;  // guards the following
   std::unordered_map<std::string, Waiting> waiting_;
   std::unordered_map<std::string, ValueReport> judged_;
-  std::vector<std::vector<bool>> spent_;  // by rank
-  std::vector<std::int64_t> ahead_;       // by rank: bytes that wait for others
+  std::vector<std::unordered_set<const DTensorImpl*>> spent_;  // by rank
+  std::vector<std::int64_t> ahead_;  // by rank: bytes that wait for others
 };
 
 }  // namespace shardlab
