@@ -1,6 +1,6 @@
 // A run of shapes says whether an edit is cheaper, a run with values whether it holds: most edits
-// need the first alone. Redistributions keep the values of one device; for pieces, that is asked in
-// a world of one.
+// need the first alone. Redistributions keep the values of one device; for pieces, the program as
+// it was is the reference.
 #include "sim/edit/advice.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "sim/edit/proposals.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/edit/symptom.h"
-#include "sim/edit/trials.h"
+#include "sim/edit/text_as_reference.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/report/moves.h"
 #include "sim/scenario/type_text.h"
@@ -91,10 +91,6 @@ class Tryer {
       if (!before_.run.shapes_only() && !is_cheaper_in_shapes(changed, edit)) return std::nullopt;
       const ScenarioResult result = run_scenario(changed, registry_, options_);
       if (!is_cheaper(result.run, edit) || !holds(result, edit)) return std::nullopt;
-      if (edit.of_pieces &&
-          !computes_the_same(changed, scenario_, registry_, options_, edit.within)) {
-        return std::nullopt;
-      }
       return cost_of(result.run);
     } catch (const Error&) {
       return std::nullopt;  // it cannot run as it is written now
@@ -114,6 +110,15 @@ class Tryer {
       if (input.name != edit.input) continue;
       input.type =
           resolve_type(std::make_shared<const SourceText>("", edit.type), scenario_.environment());
+    }
+    if (edit.of_pieces && scenario_.reference == nullptr) {
+      std::set<std::string> meant = compared_;
+      meant.erase(edit.within);
+      const std::string as_it_was = text_as_reference(scenario_, without_ranks(scenario_, meant));
+      if (!as_it_was.empty()) {
+        changed.reference = std::make_shared<const ast::Program>(
+            parse_program(std::make_shared<const SourceText>("", as_it_was)));
+      }
     }
     return changed;
   }

@@ -21,7 +21,7 @@ ScenarioResult run_changed(const std::string& text, const Scenario& from,
 }
 
 bool computes_the_same(const Scenario& changed, const Scenario& before, const OpRegistry& registry,
-                       const ScenarioOptions& options, const std::string& but) {
+                       const ScenarioOptions& options) {
   if (before.reference != nullptr) return true;
   Scenario alone = changed;
   alone.reference = before.program;
@@ -33,9 +33,7 @@ bool computes_the_same(const Scenario& changed, const Scenario& before, const Op
   const auto& judgement = result.judgement;
   const bool runs =
       !result.run.error && std::ranges::all_of(judgement.expectations, &ExpectationReport::met);
-  return !runs || std::ranges::none_of(judgement.values, [&](const ValueReport& value) {
-    return is_off(value) && value.name != but;
-  });
+  return !runs || std::ranges::none_of(judgement.values, is_off);
 }
 
 std::vector<int> lines_behind(const ProgramLines& program, std::int64_t first_line,

@@ -68,11 +68,11 @@ class Trials {
 ScenarioResult run_changed(const std::string& text, const Scenario& from,
                            const OpRegistry& registry, ScenarioOptions options);
 
-/// Whether, in a world of one, which ranks do not part, each value of the changed scenario but
-/// `but` is what the program as it was gives. True where one of them fails there, or [reference]
-/// says what is meant.
+/// Whether, in a world of one, which ranks do not part, each value of the changed scenario is what
+/// the program as it was gives. True where one of them fails there, or [reference] says what is
+/// meant.
 bool computes_the_same(const Scenario& changed, const Scenario& before, const OpRegistry& registry,
-                       const ScenarioOptions& options, const std::string& but = "");
+                       const ScenarioOptions& options);
 
 /// The lines of the first program that a line of the written one has parts of; empty: it is outside
 /// of the program.
