@@ -712,8 +712,7 @@ class Verification {
     return true;
   }
 
-  // Only values that are open are kept, if right ones are let go. The noise of values in f64 is that
-  // of all.
+  // Only open values are kept, if right ones are let go. The noise of values in f64 is that of all.
   void run_open_in_f64() {
     const bool wide = std::ranges::any_of(
         alone_.single.recordings.front()->values(), [](const RecordedValue& held) {

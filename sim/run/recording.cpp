@@ -44,7 +44,7 @@ void Recording::begins(SourceSpan statement) {
   if (const auto names = unused.find(statement.begin); names != unused.end()) {
     for (const std::string& name : names->second) unused_.is_unused(name);
   }
-  constexpr std::int64_t kStatementsBetween = 4;  // that it takes less time than they do
+  constexpr std::int64_t kStatementsBetween = 4;  // it takes less time than they do
   if (++begun_ % kStatementsBetween != 0) return;
   unused_.let_go([this](const DTensor& value) { return drain_->is_spent(rank_, value); },
                  [this](const HeldValue& value) {

@@ -84,3 +84,40 @@ TEST_CASE("B-28 one number has no factor but those of ranks") {
   CHECK(held(two(3, 5), {two(4.2, 7), two(4.2, 7)}) == ValueHeld::kScaled);
   CHECK(held(two(3, 5), {two(4.2, 8), two(4.2, 8)}) == ValueHeld::kWrong);
 }
+
+TEST_CASE("B-28 uneven pieces make the whole, in whichever order their lengths are") {
+  const PointPart whole{.shape = {10, 3}, .dtype = DType::kF64, .elements = numbers(30)};
+  const auto rows = [&](std::size_t begin, std::size_t end) {
+    PointPart part = whole;
+    part.shape[0] = static_cast<std::int64_t>(end - begin);
+    part.elements.assign(whole.elements.begin() + static_cast<std::ptrdiff_t>(3 * begin),
+                         whole.elements.begin() + static_cast<std::ptrdiff_t>(3 * end));
+    return part;
+  };
+  const std::vector<std::vector<std::size_t>> cuts = {
+      {0, 4, 7, 10}, {0, 4, 8, 10}, {0, 1, 6, 10}, {0, 5, 5, 10}};
+  for (const std::vector<std::size_t>& cut : cuts) {
+    CAPTURE(cut[1]);
+    const std::vector<PointPart> parts = {rows(cut[0], cut[1]), rows(cut[1], cut[2]),
+                                          rows(cut[2], cut[3])};
+    CHECK(held(whole, parts) == ValueHeld::kRight);
+    CHECK_FALSE(missing_element(whole, 1e-9, parts));
+    // Two ranks hold the second piece.
+    const auto missing = missing_element(whole, 1e-9, {parts[0], parts[1], parts[1]});
+    REQUIRE(missing.has_value());
+    CHECK(*missing == Dims{static_cast<std::int64_t>(cut[2]), 0});
+  }
+}
+
+// The first place that is tried agrees in one element, up to 0.1.
+TEST_CASE("B-28 the error of a piece is that of its place, and of no place that did not fit") {
+  const PointPart whole{.shape = {6}, .dtype = DType::kF64, .elements = {1.1, 9, 5, 1, 2, 3}};
+  const PointPart part{.shape = {3}, .dtype = DType::kF64, .elements = {1, 2, 3}};
+  const Explained found = explain(whole, 0.2, {part}, {0}, {});
+  CHECK(found.held == ValueHeld::kRight);
+  CHECK(found.off == 0);
+  // Of two places that fit, the nearer one.
+  const PointPart twice{.shape = {4}, .dtype = DType::kF64, .elements = {1.1, 2.1, 1, 2}};
+  const PointPart pair{.shape = {2}, .dtype = DType::kF64, .elements = {1, 2}};
+  CHECK(explain(twice, 0.2, {pair}, {0}, {}).off == 0);
+}
