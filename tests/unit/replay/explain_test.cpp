@@ -116,8 +116,21 @@ TEST_CASE("B-28 the error of a piece is that of its place, and of no place that 
   const Explained found = explain(whole, 0.2, {part}, {0}, {});
   CHECK(found.held == ValueHeld::kRight);
   CHECK(found.off == 0);
-  // Of two places that fit, the nearer one.
-  const PointPart twice{.shape = {4}, .dtype = DType::kF64, .elements = {1.1, 2.1, 1, 2}};
-  const PointPart pair{.shape = {2}, .dtype = DType::kF64, .elements = {1, 2}};
-  CHECK(explain(twice, 0.2, {pair}, {0}, {}).off == 0);
+  // Two places fit: the nearer one is the piece's.
+  const PointPart twice{.shape = {4}, .dtype = DType::kF64, .elements = {1, 2, 1.1, 2.1}};
+  const PointPart pair{.shape = {2}, .dtype = DType::kF64, .elements = {1, 2.01}};
+  CHECK(explain(twice, 0.2, {pair}, {0}, {}).off == doctest::Approx(0.01 / 2.1));
+}
+
+TEST_CASE("B-28 a box of uneven cuts of two dims is a piece") {
+  const PointPart whole{.shape = {10, 10}, .dtype = DType::kF64, .elements = numbers(100)};
+  PointPart part{.shape = {3, 3}, .dtype = DType::kF64, .elements = {}};
+  for (const std::size_t row : {4, 5, 6}) {
+    for (const std::size_t column : {4, 5, 6}) {
+      part.elements.push_back(whole.elements[row * 10 + column]);
+    }
+  }
+  CHECK(held(whole, {part}) == ValueHeld::kRight);
+  part.elements[4] += 1;
+  CHECK(held(whole, {part}) != ValueHeld::kRight);
 }
