@@ -514,7 +514,6 @@ void ReplayJudge::compare_again(const Given& one) {
     now.size = std::max(now.size, before.size);
     before = now;
   }
-  before.undefined = false;
 }
 
 // The sum of magnitudes; of terms of a sum, of theirs, whose rounding the sum has.
