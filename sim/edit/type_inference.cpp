@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/text_of_list.h"
+#include "mesh/spec.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/def_use.h"
 #include "sim/language/syntax/ast_walk.h"
@@ -162,7 +163,9 @@ class Inference {
   }
 
   void take(const ClaimedRun& run) {
-    inferred_.mesh = run.result.run.layout;
+    // The run has a mesh of its own, which ends with it.
+    const MeshLayout& mesh = *run.result.run.layout;
+    inferred_.mesh = process_arena().layout({.shape = mesh.shape(), .names = mesh.names()});
     if (run.result.run.error) inferred_.failure = run.result.run.error->summary();
     for (const ValueReport& report : run.result.judgement.values) {
       const auto statement = report.claim ? run.made.find(report.line) : run.made.end();

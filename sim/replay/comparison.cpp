@@ -116,9 +116,12 @@ bool copies(const RecordedEvent& event) {
   return std::ranges::find(kCopies, event.op) != kCopies.end();
 }
 
-// The call takes another number on each rank, as the first of the rank's words.
+// The call takes another number on each rank, as the first of the rank's words, and gives a mask or
+// indices.
 bool has_own_numbers(const RecordedEvent& event) {
   const auto& ranks = event.args_of_ranks;
+  const auto real = [](const EventValue& one) { return unit_roundoff(one.type.dtype) > 0; };
+  if (std::ranges::any_of(event.out, real)) return false;
   for (std::size_t at = 0; !ranks.empty() && at < ranks[0].size(); ++at) {
     const auto* first = std::get_if<Scalar>(&ranks[0][at].value);
     const bool differs = first != nullptr && std::ranges::any_of(ranks, [&](const auto& args) {

@@ -19,7 +19,7 @@ def name_at(place):
     """The name that a row begins with at "src/ops/elementwise/elementary.cpp:398"."""
     path, _, line = place.rpartition(":")
     text = (ROOT / path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
-    row = re.match(r'\s*(?:\{|SHARDLAB_UPSAMPLING\(\w+, )"([\w:.]+)', text)
+    row = re.match(r'\s*(?:\{|\w+[(<])"([\w:.]+)', text)
     return row[1] if row else text
 
 
