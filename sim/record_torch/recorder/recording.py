@@ -37,6 +37,7 @@ def _apply(cls, *args, **kwargs):
     return _apply_of(cls)(*args, **kwargs)
 
 
+_apply.__name__ = "apply"  # by which spmd_types knows it
 torch.autograd.Function.apply = classmethod(_apply)
 
 
