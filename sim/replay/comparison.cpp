@@ -125,9 +125,9 @@ bool has_own_numbers(const RecordedEvent& event) {
   for (std::size_t at = 0; !ranks.empty() && at < ranks[0].size(); ++at) {
     const auto* first = std::get_if<Scalar>(&ranks[0][at].value);
     const bool differs = first != nullptr && std::ranges::any_of(ranks, [&](const auto& args) {
-      const auto* own = std::get_if<Scalar>(&args.at(at).value);
-      return own == nullptr || !(*own == *first);
-    });
+                           const auto* own = std::get_if<Scalar>(&args.at(at).value);
+                           return own == nullptr || !(*own == *first);
+                         });
     if (differs) return true;
   }
   return false;

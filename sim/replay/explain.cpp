@@ -138,9 +138,8 @@ class Matcher : protected Boxes {
     std::optional<double> nearest;
     any_box(part, [&](const Dims& offset) {
       worst_ = 0;
-      const bool here = all_pairs(part, offset, [&](double got, double expected) {
-        return near(got, expected, factor);
-      });
+      const bool here = all_pairs(
+          part, offset, [&](double got, double expected) { return near(got, expected, factor); });
       if (here && worst_ < nearest.value_or(INFINITY)) nearest = worst_;
       return here && worst_ == 0;
     });

@@ -78,8 +78,7 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);
     last_[full] = {kept, where};
-    if (drain_ != nullptr && drain_->unused().all.contains(full))
-      unused_.add({full, tensor, kept});
+    if (drain_ != nullptr && drain_->unused().all.contains(full)) unused_.add({full, tensor, kept});
     notes_.last_numbers[full] = occurrence;
     keep({full, occurrence, kept, where});
   };

@@ -66,8 +66,7 @@ void UnusedValues::is_unused(const std::string& name) {
   const DTensorImpl& own = *found->own.impl();
   const bool leaf = own.requires_grad && !own.grad_node;
   found->unused = true;
-  if (leaf || own.grad || own.local.storage()->pending())
-    waiting_.erase(std::prev(found.base()));
+  if (leaf || own.grad || own.local.storage()->pending()) waiting_.erase(std::prev(found.base()));
 }
 
 void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
@@ -81,9 +80,8 @@ void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
     }
   }
   const auto memory = [](const HeldValue* one) { return one->own.local().storage().get(); };
-  std::ranges::sort(unused, {}, [&](const HeldValue* one) {
-    return std::pair(memory(one), one->own.impl());
-  });
+  std::ranges::sort(unused, {},
+                    [&](const HeldValue* one) { return std::pair(memory(one), one->own.impl()); });
   bool any = false;
   for (auto first = unused.begin(), last = first; first != unused.end(); first = last) {
     last = std::find_if(first, unused.end(),
@@ -94,7 +92,7 @@ void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
 }
 
 // Each name counts its tensor twice, in the program and here; each tensor counts its Storage once.
-// Anything more may still read or write.
+// Anything more may still read or write. A view that was written to would be made anew to be read.
 bool UnusedValues::let_go_together(std::span<HeldValue* const> values, const IsSpent& is_spent,
                                    const Ends& ends) {
   std::int64_t tensors = 0;
@@ -102,7 +100,8 @@ bool UnusedValues::let_go_together(std::span<HeldValue* const> values, const IsS
   for (std::size_t at = 0, names = 0; at < values.size(); at += std::exchange(names, 0)) {
     const DTensorImpl* const tensor = values[at]->own.impl();
     while (at + names < values.size() && values[at + names]->own.impl() == tensor) ++names;
-    alone = alone && tensor->use_count() == 2 * static_cast<std::int64_t>(names);
+    alone = alone && tensor->use_count() == 2 * static_cast<std::int64_t>(names) &&
+            (!is_written(*values[at]) || !tensor->grad_node);
     ++tensors;
   }
   const Ref<Storage>& storage = values.front()->own.local().storage();
@@ -110,8 +109,8 @@ bool UnusedValues::let_go_together(std::span<HeldValue* const> values, const IsS
   for (HeldValue* one : values) {
     if (is_written(*one)) one->recorded = ends(*one);
   }
-  const bool spent = std::ranges::all_of(
-      values, [&](const HeldValue* one) { return is_spent(one->recorded); });
+  const bool spent =
+      std::ranges::all_of(values, [&](const HeldValue* one) { return is_spent(one->recorded); });
   for (const HeldValue* one : values) {
     if (!spent) break;
     shardlab::let_go(one->recorded.local());

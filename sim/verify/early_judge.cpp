@@ -14,14 +14,24 @@ namespace {
 // A rank with more bytes of values that wait for other ranks lets those run first.
 constexpr std::int64_t kMostAhead = 4 << 20;
 
+// Statements in the order in which they run: those of a with, which runs them once, in its place.
+void add_in_order(const ast::Block& block, std::vector<const ast::Statement*>& all) {
+  for (const ast::Statement& statement : block) {
+    all.push_back(&statement);
+    if (const auto* with = std::get_if<ast::With>(&statement.node)) add_in_order(with->body, all);
+  }
+}
+
 // A def runs later than it is written: its names may be used at any time.
-UnusedNames unused_names(const ast::Block& program) {
+UnusedNames unused_names(const ast::Block& block) {
+  std::vector<const ast::Statement*> program;
+  add_in_order(block, program);
   std::map<std::string, std::size_t> last;
   std::map<std::string, int> given;
   std::set<std::string> others;
   for (std::size_t i = 0; i < program.size(); ++i) {
-    const auto* assign = std::get_if<ast::Assign>(&program[i].node);
-    const bool calls = std::holds_alternative<ast::ExpressionStatement>(program[i].node);
+    const auto* assign = std::get_if<ast::Assign>(&program[i]->node);
+    const bool calls = std::holds_alternative<ast::ExpressionStatement>(program[i]->node);
     std::vector<std::string> targets;
     if (assign != nullptr) {
       for (const auto& target : assign->targets) ast::collect_targets(*target, targets);
@@ -33,15 +43,16 @@ UnusedNames unused_names(const ast::Block& program) {
       if (name != nullptr && assign == nullptr && !calls) others.insert(name->id);
       return false;
     };
+    const bool in_place = std::holds_alternative<ast::With>(program[i]->node);
     ast::for_each_part(
-        program[i], [&](const ast::Expression& part) { ast::any_part(part, note); },
-        [&](const ast::Block& block) { ast::any_part(block, note); });
+        *program[i], [&](const ast::Expression& part) { ast::any_part(part, note); },
+        [&](const ast::Block& inner) { in_place || ast::any_part(inner, note); });
   }
   UnusedNames unused;
   for (const auto& [name, at] : last) {
     if (at + 1 == program.size() || given[name] != 1 || others.contains(name)) continue;
     unused.all.insert(name);
-    unused.from[program[at + 1].span.begin].push_back(name);
+    unused.from[program[at + 1]->span.begin].push_back(name);
   }
   return unused;
 }
@@ -74,12 +85,13 @@ void EarlyJudge::kept(std::size_t rank, const RecordedValue& value) {
   if (!judged) return;
   const std::string key = value.key();
   Waiting all;
+  std::int64_t ahead = 0;
   {
     const std::lock_guard lock(mutex_);
     Waiting& waiting = waiting_[key];
     waiting.by_rank.resize(ranks_);
     waiting.by_rank[rank] = value;
-    ahead_[rank] += bytes_of(value);
+    ahead = ahead_[rank] += bytes_of(value);
     if (++waiting.arrived == ranks_) {
       all = std::move(waiting);
       waiting_.erase(key);
@@ -87,15 +99,6 @@ void EarlyJudge::kept(std::size_t rank, const RecordedValue& value) {
     }
   }
   if (all.arrived > 0) return judge(key, all);
-  pace(rank);
-}
-
-void EarlyJudge::pace(std::size_t rank) const {
-  std::int64_t ahead = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    ahead = ahead_[rank];
-  }
   if (ahead > kMostAhead) current_rank().scheduler->yield();
 }
 
@@ -126,8 +129,12 @@ void EarlyJudge::let_go_of(const std::string& key, const Waiting& value) {
   const Recording& alone = *inputs_.one_device->single.front();
   const RecordedValue* single = alone.find(key);
   const RecordedValue* end = alone.find(first.name + "#end");
-  if (end != nullptr && !end->changed && end->occurrence == first.occurrence + 1)
+  // A name that was written to has other memory at the end, even if with the same bytes.
+  const BufferRef& memory = single->value.local().storage()->buffer();
+  if (end != nullptr && end->occurrence == first.occurrence + 1 &&
+      end->value.local().storage()->buffer() == memory) {
     let_go(end->value.local());
+  }
   let_go(single->value.local());
   for (std::size_t rank = 0; rank < ranks_; ++rank)
     spent_[rank].insert(value.by_rank[rank].value.impl());

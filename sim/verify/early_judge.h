@@ -51,7 +51,6 @@ class EarlyJudge final : public ValueDrain {
   };
   void judge(const std::string& key, const Waiting& value);
   void let_go_of(const std::string& key, const Waiting& value);  // the mutex is held
-  void pace(std::size_t rank) const;
 
   VerifyInputs inputs_;
   std::size_t ranks_;

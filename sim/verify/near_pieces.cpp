@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "mesh/local_shape.h"
 #include "sim/verify/extent.h"
 #include "sim/verify/global_value.h"
 #include "sim/verify/rounding.h"
+#include "sim/verify/step_compare.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -20,11 +20,6 @@ bool is_in_order(const Tensor& x) {
 }
 
 const float* floats_of(const Tensor& x) { return reinterpret_cast<const float*>(first_byte(x)); }
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  const auto size = static_cast<std::size_t>(a.size_bytes());
-  return first_byte(a) == first_byte(b) || std::memcmp(first_byte(a), first_byte(b), size) == 0;
-}
 
 }  // namespace
 
@@ -47,7 +42,7 @@ std::optional<Comparison> compare_pieces(const DTensorSpec& spec,
     const Coordinate first = representative(spec, coordinate);
     if (first != coordinate) {
       const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
-      if (!same_bytes(piece, other)) return std::nullopt;
+      if (!same_bits(piece, other)) return std::nullopt;
       continue;
     }
     const float* own = floats_of(piece);

@@ -259,9 +259,8 @@ void take_judgement(const ValueReport& from, ValueReport& report) {
 void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (report.number) return judge_number(inputs, report);
   const ValueReport* early = inputs.early == nullptr ? nullptr : inputs.early->find(report.key());
-  const bool counts =
-      early != nullptr && (!in_doubt(*early) || inputs.one_device->reference.empty());
-  if (counts) return take_judgement(*early, report);
+  const bool again = inputs.one_device && !inputs.one_device->reference.empty();
+  if (early != nullptr && !(again && in_doubt(*early))) return take_judgement(*early, report);
   OneValue judge(inputs, Precision::kDeclared, report);
   judge.run(report);
   if (inputs.ranks_in_f64.empty()) return;

@@ -44,6 +44,25 @@ TEST_CASE("B-29 a name is unused behind the last statement that mentions it") {
         std::vector<std::string>{"a", "b"});
 }
 
+TEST_CASE("B-29 statements of a with are those of the program, of a loop they are not") {
+  const std::string code = R"(
+a = ones([2])
+with no_grad():
+    b = a + 1
+    c = b + 1
+for i in range(2):
+    d = c
+e = ones([2])
+)";
+  const UnusedNames found = unused(code);
+  CHECK(found.all == std::unordered_set<std::string>{"a", "b"});
+  const auto names_at = [&](const char* text) {
+    return found.from.at(static_cast<std::uint32_t>(code.find(text)));
+  };
+  CHECK(names_at("c = ") == std::vector<std::string>{"a"});
+  CHECK(names_at("for i") == std::vector<std::string>{"b"});
+}
+
 TEST_CASE("B-29 names of defs, of two values and of blocks stay") {
   const UnusedNames found = unused(R"(
 a = ones([2])
