@@ -63,9 +63,10 @@ bool has_all_elements(const RecordedEvent& event) {
 
 // True where all elements of the tensors that it writes are new.
 bool overwrites(const RecordedEvent& event) {
-  constexpr std::string_view kOps[] = {"copy_",          "fill_",         "zero_",        "normal_",
-                                       "uniform_",       "bernoulli_",    "exponential_", "random_",
-                                       "_foreach_copy_", "_foreach_zero_"};
+  constexpr std::string_view kOps[] = {"copy_",          "fill_",           "zero_",
+                                       "normal_",        "uniform_",        "bernoulli_",
+                                       "exponential_",   "random_",         "_foreach_copy_",
+                                       "_foreach_zero_", "rrelu_with_noise"};
   const bool out =
       event.row != nullptr ? event.row->op.is_out_variant() : is_library_call(event.op);
   return out || std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
@@ -229,12 +230,8 @@ void ReplayJudge::judge_event() {
   if (seen_.at(at_).ranks.empty()) return;  // of a rank that is not played
   const SeenEvent& seen = seen_.at(at_);
   if (now.kind == kInput || now.kind == kConstant) {
-    Known first;
-    first.dtype = now.out[0].type.dtype;
-    first.origin.coarsest = first.dtype;
-    first.size = size_of(seen.values[0]);
-    first.undefined = now.undefined;
-    known(now.out[0].id.id) = first;
+    take_as_given(now.out[0].id.id, now.out[0], now.undefined);
+    known(now.out[0].id.id).size = size_of(seen.values[0]);
     note_memory(now.out[0].id.id, seen.values[0]);
   } else if (now.kind == kAlias) {
     known(now.out[0].id.id) = known(now.takes[0]);
@@ -254,12 +251,23 @@ void ReplayJudge::judge_event() {
   }
 }
 
+// Elements of the file are the value's.
+void ReplayJudge::take_as_given(std::int32_t number, const EventValue& value, bool undefined) {
+  Known first;
+  first.dtype = first.origin.coarsest = value.type.dtype;
+  first.undefined = undefined;
+  first.memory = known(number).memory;
+  known(number) = first;
+}
+
 void ReplayJudge::judge_call() {
   const RecordedEvent& now = event();
   const SeenEvent& seen = seen_.at(at_);
   if (graph_.missing[at_]) {
     if (now.random && has_all_elements(now)) {
-      report_.unknown += std::ssize(given_by(now));
+      const std::vector<Given> given = given_by(now);
+      report_.unknown += std::ssize(given);
+      for (const Given& one : given) take_as_given(one.value->id.id, *one.value, false);
       return;
     }
     ++report_.unjudged;

@@ -51,6 +51,7 @@ class ReplayJudge {
   };
 
   void judge_event();
+  void take_as_given(std::int32_t number, const EventValue& value, bool undefined);
   void judge_call();
   void judge_messages();
   void compare_errors();

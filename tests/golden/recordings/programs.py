@@ -780,7 +780,8 @@ def kept():
     tokens = torch.randint(0, 12, (4, 5))
 
     def step():
-        words, other = model(tokens)
+        with torch.backends.mkldnn.flags(enabled=False):  # its layers are one op, without a rule
+            words, other = model(tokens)
         loss = F.cross_entropy(words, tokens.flatten()) + other
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
