@@ -34,6 +34,7 @@ class PromiseRun {
                                   : OpenCondition{"the program fails:", *heard.error});
       return promise;
     }
+    if (crossed && !promise.wrong.empty()) return promise;  // its ranks go no further
     add_conditions_of_text(heard.log, promise);
     if (promise.open.empty()) {
       promise.run(asked_.lazy_groups);

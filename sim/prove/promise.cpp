@@ -112,6 +112,9 @@ std::string Promise::headline() const {
     (outcome.ends() ? ending : hanging).push_back(transport);
   }
   if (!refused.empty()) return "refused: " + text_of(refused.front());
+  if (!wrong.empty() && outcomes.empty()) {
+    return "delivers wrong messages, at which the run ends: hangs behind them are not looked for";
+  }
   if (const auto first = hangs()) {
     std::string text = fmt::format("hangs where {}", fabric_of(*first));
     if (!ending.empty()) text += "; runs on " + names(ending);

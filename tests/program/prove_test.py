@@ -348,6 +348,29 @@ class Prove(program.Program):
         self.assertEqual((code, found["verdict"]), (1, "wrong_delivery"))
         self.assertIn("F1 of stage 1", found["wrong_messages"][0]["received"])
 
+    def test_crossed_messages_of_a_program_are_no_hang(self):
+        """Its run ends at the first of them: calls behind it are missing, not forgotten."""
+        def proven(labels):
+            self.plant(t=FRAME.format(ranks=2, dtype="f32", code='''
+if rank == 0:
+    for label in {}:
+        dist.isend(t, 1, label=label).wait()
+else:
+    for label in {}:
+        dist.recv(got, 0, label=label)
+dist.barrier()
+'''.format(*labels)))
+            return self.prove("t.toml")
+        code, found = proven((["F0", "F1", "F2"], ["F0", "F2", "F1"]))
+        self.assertEqual((code, found["verdict"]), (1, "wrong_delivery"))
+        self.assertEqual([(one["place"], one["sent"], one["received"])
+                          for one in found["wrong_messages"]], [(1, "F1", "F2")])
+        self.assertTrue(found["headline"].startswith("delivers wrong messages"), found["headline"])
+        self.assertNotIn("transports", found)
+        for same in (["F0", "F1", "F2"], ["F1", "F1", "F0"]):
+            code, found = proven((same, same))
+            self.assertEqual((code, found["verdict"]), (0, "free"))
+
     def test_refusals(self):
         for text, reason, place in (
                 ("0F0,0SEND_F0,0WAIT_SEND_F0\n1F0,1B0\n", "computed before its receive is posted",
