@@ -132,14 +132,18 @@ class Matcher : protected Boxes {
     return is_box(part, factor) || has_lines(part, factor);
   }
 
+  bool is_at(const PointPart& part, const Dims& offset, double factor) {
+    return all_pairs(part, offset,
+                     [&](double got, double expected) { return near(got, expected, factor); });
+  }
+
   // The nearest of the boxes that are near enough.
   bool is_box(const PointPart& part, double factor) {
     const double before = worst_;
     std::optional<double> nearest;
     any_box(part, [&](const Dims& offset) {
       worst_ = 0;
-      const bool here = all_pairs(
-          part, offset, [&](double got, double expected) { return near(got, expected, factor); });
+      const bool here = is_at(part, offset, factor);
       if (here && worst_ < nearest.value_or(INFINITY)) nearest = worst_;
       return here && worst_ == 0;
     });
@@ -234,9 +238,7 @@ class Explainer : private Matcher {
       if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) return {};
       const bool found = any_box(part, [&](const Dims& offset) {
         const double factor = factor_at(part, offset);
-        const bool is = factor != 0 && all_pairs(part, offset, [&](double got, double expected) {
-                          return near(got, expected, factor);
-                        });
+        const bool is = factor != 0 && is_at(part, offset, factor);
         if (is) all.push_back(factor);
         return is;
       });
@@ -254,8 +256,7 @@ class Explainer : private Matcher {
       }
       bool box = false;
       any_box(part, [&](const Dims& offset) {
-        const bool here = all_pairs(
-            part, offset, [&](double got, double expected) { return near(got, expected, 1); });
+        const bool here = is_at(part, offset, 1);
         if (here) for_each_index(part, offset, [&](std::size_t at) { return there[at] = true; });
         box = box || here;
         return false;
