@@ -1037,6 +1037,22 @@ def _targets(stage, text, count):
     return stages if len(stages) == count else []
 
 
+CALLBACKS = ("then", "add_done_callback")
+
+
+def _behind_work(function):
+    """Takes a callback of a future when its work is over, so that it runs here, where its ops are
+    seen, and not on a thread of the backend."""
+
+    @functools.wraps(function)
+    def taken(future, callback):
+        with contextlib.suppress(Exception):  # the callback is told of it
+            future.wait()
+        return function(future, callback)
+
+    return taken
+
+
 class _Moves:
     """Moves between placements, and between DTensors and their pieces, are no ops: the static
     methods that make them are replaced while a recording runs."""
@@ -1059,6 +1075,10 @@ class _Moves:
         self.undo.append((work, "is_completed", completed))
         work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
+        for name in CALLBACKS:
+            function = getattr(torch._C.Future, name)
+            self.undo.append((torch._C.Future, name, function))
+            setattr(torch._C.Future, name, _behind_work(function))
         for name in POSTS:
             self.watch_posts(torch._C._distributed_c10d.ProcessGroup, name)
         pipeline = sys.modules.get("torch.distributed.pipelining.stage")
@@ -2873,22 +2893,6 @@ class _Own:
         return True
 
 
-CALLBACKS = ("then", "add_done_callback")
-
-
-def _behind_work(function):
-    """Takes a callback of a future when its work is over, so that it runs here, where its ops are
-    seen, and not on a thread of the backend."""
-
-    @functools.wraps(function)
-    def taken(future, callback):
-        with contextlib.suppress(Exception):  # the callback is told of it
-            future.wait()
-        return function(future, callback)
-
-    return taken
-
-
 class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
@@ -3016,8 +3020,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
             function.__code__ = own.__code__
         _functions.remove(self.function)
         torch.autograd.function.BackwardCFunction.apply = self.apply_rule
-        for name, function in self.futures.items():
-            setattr(torch._C.Future, name, function)
         del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
         if kind is SystemExit and error.code in (None, 0):
             kind = None  # the end of a script
@@ -3092,9 +3094,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
-        self.futures = {name: getattr(torch._C.Future, name) for name in CALLBACKS}
-        for name, function in self.futures.items():
-            setattr(torch._C.Future, name, _behind_work(function))
 
     def check_end(self):
         """Parameters and their gradients after the step."""

@@ -116,6 +116,22 @@ def _targets(stage, text, count):
     return stages if len(stages) == count else []
 
 
+CALLBACKS = ("then", "add_done_callback")
+
+
+def _behind_work(function):
+    """Takes a callback of a future when its work is over, so that it runs here, where its ops are
+    seen, and not on a thread of the backend."""
+
+    @functools.wraps(function)
+    def taken(future, callback):
+        with contextlib.suppress(Exception):  # the callback is told of it
+            future.wait()
+        return function(future, callback)
+
+    return taken
+
+
 class _Moves:
     """Moves between placements, and between DTensors and their pieces, are no ops: the static
     methods that make them are replaced while a recording runs."""
@@ -138,6 +154,10 @@ class _Moves:
         self.undo.append((work, "is_completed", completed))
         work.is_completed = lambda own: recorder.poll(completed, own)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
+        for name in CALLBACKS:
+            function = getattr(torch._C.Future, name)
+            self.undo.append((torch._C.Future, name, function))
+            setattr(torch._C.Future, name, _behind_work(function))
         for name in POSTS:
             self.watch_posts(torch._C._distributed_c10d.ProcessGroup, name)
         pipeline = sys.modules.get("torch.distributed.pipelining.stage")

@@ -72,22 +72,6 @@ class _Own:
         return True
 
 
-CALLBACKS = ("then", "add_done_callback")
-
-
-def _behind_work(function):
-    """Takes a callback of a future when its work is over, so that it runs here, where its ops are
-    seen, and not on a thread of the backend."""
-
-    @functools.wraps(function)
-    def taken(future, callback):
-        with contextlib.suppress(Exception):  # the callback is told of it
-            future.wait()
-        return function(future, callback)
-
-    return taken
-
-
 class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
@@ -215,8 +199,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
             function.__code__ = own.__code__
         _functions.remove(self.function)
         torch.autograd.function.BackwardCFunction.apply = self.apply_rule
-        for name, function in self.futures.items():
-            setattr(torch._C.Future, name, function)
         del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
         if kind is SystemExit and error.code in (None, 0):
             kind = None  # the end of a script
@@ -291,9 +273,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
-        self.futures = {name: getattr(torch._C.Future, name) for name in CALLBACKS}
-        for name, function in self.futures.items():
-            setattr(torch._C.Future, name, _behind_work(function))
 
     def check_end(self):
         """Parameters and their gradients after the step."""
