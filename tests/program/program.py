@@ -1,6 +1,7 @@
 """Shared parts of the tests of the program's commands: a folder of its own for each test, and runs
 in it."""
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,16 @@ import tempfile
 import unittest
 
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+
+
+def need(*modules):
+    """Ends this test as skipped (77) where a module is not installed for this Python."""
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(f"skipped: {error}; pip install torch numpy pytest spmd_types (5 GB) has all")
+            sys.exit(77)
 
 
 class Program(unittest.TestCase):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plugin for pytest, where PyTorch and pytest are installed. Skipped (77) where not.
+"""The plugin for pytest, where PyTorch, NumPy and pytest are installed. Skipped (77) where not.
 
     pytest_test.py PROGRAM ROOT
 """
@@ -8,17 +8,11 @@ import os
 import pathlib
 import subprocess
 import sys
-
-try:
-    import pytest  # noqa: F401
-    import torch.nn  # noqa: F401  (the folder next to this file has no nn)
-except ImportError as error:
-    print(f"skipped: {error.name} is not installed for this Python: pip install torch pytest")
-    sys.exit(77)
-
 import unittest
 
 import program
+
+program.need("pytest", "torch.nn", "numpy")
 
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 

@@ -6,16 +6,13 @@ and scripts that fail. Skipped (77) where PyTorch is not installed.
 """
 
 import gzip
-import importlib.util
 import json
 import sys
 import unittest
 
-if importlib.util.find_spec("numpy") is None or importlib.util.find_spec("torch") is None:
-    print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
-    sys.exit(77)
-
 import program
+
+program.need("torch.nn", "numpy")
 
 MODEL = """
 import torch

@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
 """The recorder, where PyTorch is installed: it changes no bit of a program, scripts run unedited,
-and parts that it cannot see are named. Skipped (77) where it is not.
+and parts that it cannot see are named. Skipped (77) where it or NumPy is not.
 
     recorder_test.py PROGRAM ROOT [PART/PARTS]    2/4: every fourth test, from the second on
 """
 
-import pathlib
-import sys
-
-try:
-    import torch.nn  # the folder next to this file has no nn
-except ImportError:
-    print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
-    sys.exit(77)
-
 import contextlib
 import json
+import pathlib
 import subprocess
+import sys
 import types
 import unittest
 
 import program
+
+program.need("torch.nn", "numpy")
+
+import torch.nn  # noqa: E402
 
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 sys.path[:0] = [str(ROOT / "sim/record_torch"), str(ROOT / "tests/golden/recordings")]

@@ -5,19 +5,14 @@ Skipped (77) where PyTorch, NumPy or the package is not installed.
     typed_scripts_test.py PROGRAM ROOT
 """
 
-import importlib.util
 import os
 import pathlib
 import sys
 import unittest
 
-MISSING = [name for name in ("torch", "numpy", "spmd_types")
-           if importlib.util.find_spec(name) is None]
-if MISSING:
-    print(f"skipped: not installed for this Python: pip install {' '.join(MISSING)}")
-    sys.exit(77)
+from program import Program, need
 
-from program import Program
+need("torch.nn", "numpy", "spmd_types")
 
 SCRIPTS = pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings/typed"
 UNKNOWN = """

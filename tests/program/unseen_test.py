@@ -1,34 +1,30 @@
 #!/usr/bin/env python3
 """A program cannot see that it is recorded: each runs by itself and recorded, and all that it can
-see is compared. Skipped (77) where PyTorch is not installed.
+see is compared. Skipped (77) where PyTorch or NumPy is not installed.
 
     unseen_test.py PROGRAM ROOT
 """
-
-import pathlib
-import sys
-
-try:
-    import torch.nn  # the folder next to this file has no nn
-except ImportError:
-    print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
-    sys.exit(77)
 
 import contextlib
 import copy
 import gc
 import hashlib
 import io
+import pathlib
 import pickle
+import sys
 import unittest
 import weakref
 
 import program
-import torch.distributed._functional_collectives as collectives
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.debug import CommDebugMode
-from torch.utils._python_dispatch import TorchDispatchMode
+
+program.need("torch.nn", "numpy")
+
+import torch.distributed._functional_collectives as collectives  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: E402
+from torch.distributed.tensor.debug import CommDebugMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 sys.path.insert(0, str(ROOT / "sim/record_torch"))
