@@ -4,6 +4,7 @@
 #include "base/bytes_text.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
 #include "sim/files/json_value.h"
@@ -53,6 +54,7 @@ std::string origin_of(const std::string& line, std::string_view code) {
 
 // The place of a change: a recording's program has the user's module, file and line in comments.
 std::string place_text(const Advice& advice, const std::string& file, const Scenario& scenario) {
+  if (advice.changes.empty()) return advice.where;
   const std::string line = fmt::format("line {}", advice.changes.front().line);
   if (!is_recording_file(file)) return line;
   const std::string generated = line + " of the program that `run --toml` prints";
@@ -117,6 +119,7 @@ nlohmann::json json_of(const Advised& advised, const std::string& file) {
     out["advice"].push_back({{"what", advice.what},
                              {"file", advice.file},
                              {"changes", changes},
+                             {"where", advice.where},
                              {"after", json_of(advice.after)}});
   }
   return out;
@@ -128,7 +131,9 @@ int advise_command(const AdviseArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
   const Scenario scenario = first_point(path, arguments.run);
   const bool shows = isatty(STDERR_FILENO) != 0;
-  AdviceOptions options{.run = options_of(arguments.run, scenario), .most_time = arguments.budget};
+  AdviceOptions options{.run = options_of(arguments.run, scenario),
+                        .others = other_layouts(path, arguments.run),
+                        .most_time = arguments.budget};
   if (shows) {
     options.progress = [](std::int64_t tried, std::int64_t all) {
       print({.err = fmt::format("\r{} of {} edits tried\x1b[K", tried, all)});

@@ -13,6 +13,7 @@
 #include "sim/cli/spec_arguments.h"
 #include "sim/files/json_value.h"
 #include "sim/remesh/mesh_graph.h"
+#include "sim/remesh/placings.h"
 #include "sim/remesh/writes.h"
 #include "sim/replay/replay.h"
 #include "sim/replay/self_test.h"
@@ -47,6 +48,32 @@ std::optional<DType> dtype_of_run(const RunArguments& arguments) {
   const auto dtype = parse_written_dtype(arguments.dtype);
   if (dtype && is_floating(*dtype)) return dtype;
   fail(Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
+}
+
+// A recording on its way to a mesh.
+struct Remesh {
+  std::shared_ptr<const RecordedProgram> recording;
+  CallProgram program;
+  PlanMesh mesh;
+  PlanLayouts layouts;
+
+  MeshPlan plan(const RunArguments& arguments) const {
+    return plan_of(program, mesh, arguments.plan, layouts);
+  }
+};
+
+Remesh remesh_of(std::shared_ptr<const RecordedProgram> recording, const RunArguments& arguments) {
+  Remesh remesh{.recording = recording,
+                .program = program_of(*recording),
+                .mesh = mesh_of(arguments, *recording),
+                .layouts = {}};
+  renew_written(remesh.program);
+  if (arguments.without_optimizer) remesh.program.updates.clear();
+  if (!arguments.place_file.empty()) read_layouts(arguments.place_file, remesh.layouts);
+  for (const std::string& text : arguments.placings) {
+    remesh.layouts.placings.push_back(parse_placing(text));
+  }
+  return remesh;
 }
 
 ScenarioFile scenario_of(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
@@ -155,17 +182,11 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
          "--backward: {} is no exported program", path);
   }
   dtype_of_run(arguments);  // refused before anything runs
-  CallProgram program = program_of(recording);
-  renew_written(program);
-  if (arguments.without_optimizer) program.updates.clear();
-  PlanLayouts layouts;
-  if (!arguments.place_file.empty()) read_layouts(arguments.place_file, layouts);
-  for (const std::string& text : arguments.placings) {
-    layouts.placings.push_back(parse_placing(text));
-  }
-  const PlanMesh mesh = mesh_of(arguments, recording);
+  const Remesh remesh = remesh_of(program_file, arguments);
+  const CallProgram& program = remesh.program;
+  const PlanMesh& mesh = remesh.mesh;
   check_sizes(program, mesh);
-  const MeshPlan plan = plan_of(program, mesh, arguments.plan, layouts);
+  const MeshPlan plan = remesh.plan(arguments);
   if (arguments.toml) {
     print({.out = mesh_scenario(program, mesh, plan, dtype_of_run(arguments))});
     return std::nullopt;
@@ -175,8 +196,7 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
          Fix{"mend the program and record it again; shardlab replay goes as far"},
          "{}: the program failed when it was recorded: {}", path, recording.error);
   }
-  for (const auto* notes : {&recording.notes, &std::as_const(program).notes, &plan.notes})
-    print_notes(*notes);
+  for (const auto* notes : {&recording.notes, &program.notes, &plan.notes}) print_notes(*notes);
   if (recording.exported) print_sizes(recording.sizes);
   OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr};
   opened.file.hold(kept);
@@ -196,6 +216,29 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
   }
   if (is_kept) opened.alone = std::move(alone);
   return opened;
+}
+
+OtherLayouts other_layouts(const std::string& path, const RunArguments& given) {
+  if (!is_recording_file(path)) return {};
+  auto recording =
+      std::make_shared<const RecordedProgram>(read_recording(path, export_options(given)));
+  const RunArguments arguments = without_sizes(given, recording->sizes);
+  auto remesh = std::make_shared<const Remesh>(remesh_of(recording, arguments));
+  OtherLayouts others;
+  for (auto& [text, where] :
+       other_placings(remesh->program, remesh->mesh, remesh->plan(arguments))) {
+    others.layouts.push_back({text, where});
+  }
+  const auto kept = RecordedTensors::keep(path, recording);
+  others.with = [remesh, arguments, kept](const std::vector<std::string>& placings) {
+    Remesh with = *remesh;
+    for (const std::string& text : placings) {
+      with.layouts.placings.push_back(parse_placing(text));
+    }
+    const ScenarioFile file = scenario_of(with.program, with.mesh, with.plan(arguments), arguments);
+    return file.at(file.points().front());
+  };
+  return others;
 }
 
 const char* step_option(const RunArguments& arguments) {

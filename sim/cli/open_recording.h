@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/cli/commands.h"
+#include "sim/edit/advice.h"
 #include "sim/recording/recording.h"
 #include "sim/scenario/scenario_file.h"
 
@@ -27,6 +28,10 @@ std::optional<OpenedRecording> open_recording(const std::string& path,
                                               const RunArguments& arguments, int& code);
 std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> recording,
                                               const RunArguments& arguments, int& code);
+
+/// Layouts of the recording on the mesh that the arguments give, for `shardlab advise`; none of
+/// another file.
+OtherLayouts other_layouts(const std::string& path, const RunArguments& arguments);
 
 /// Prints them on stderr, a line each.
 void print_notes(const std::vector<std::string>& notes);

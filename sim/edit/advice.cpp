@@ -75,10 +75,11 @@ bool agree(const std::vector<KeptValue>& a, const std::vector<KeptValue>& b) {
 class Tryer {
  public:
   Tryer(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
-        const ScenarioResult& before)
+        const OtherLayouts& others, const ScenarioResult& before)
       : scenario_(scenario),
         registry_(registry),
         options_(options),
+        others_(others),
         before_(before),
         cost_(cost_of(before.run)),
         compared_(compared_names(before)),
@@ -99,10 +100,11 @@ class Tryer {
 
  private:
   Scenario with(const CheaperEdit& edit) const {
-    Scenario changed = scenario_;
+    Scenario changed = edit.placings.empty() ? scenario_ : others_.with(edit.placings);
     changed.expect.collectives.reset();
     changed.expect.bytes.reset();
     changed.expect.memory.clear();
+    if (!edit.placings.empty()) return changed;
     const std::string text = edited_text(scenario_.program->source->text(), edit.edits);
     changed.program = std::make_shared<const ast::Program>(
         parse_program(std::make_shared<const SourceText>(scenario_.file->file(), text)));
@@ -131,7 +133,8 @@ class Tryer {
     // Inputs are held all the time: more of them is another trade (FSDP's).
     const bool no_more =
         cost.peak_bytes <= cost_.peak_bytes && inputs_of(run) <= inputs_of(before_.run);
-    return less && most_sent(run) <= most_sent(before_.run) && (edit.input.empty() || no_more);
+    const bool moves_alone = edit.input.empty() && edit.placings.empty();
+    return less && most_sent(run) <= most_sent(before_.run) && (moves_alone || no_more);
   }
 
   static std::int64_t inputs_of(const Run& run) {
@@ -154,7 +157,8 @@ class Tryer {
     if (!result.met() || result.run.error) return false;
     for (const auto& [name, type] : left_types(scenario_, result)) {
       const auto was = left_.find(name);
-      if (was != left_.end() && was->second != type) return false;
+      const bool kept = was == left_.end() || was->second == type;
+      if (!kept && edit.placings.empty()) return false;  // a recording leaves values of one device
     }
     if (!same_values(result, edit)) return false;
     const std::set<std::string> now = compared_names(result);
@@ -184,6 +188,7 @@ class Tryer {
   const Scenario& scenario_;
   const OpRegistry& registry_;
   const ScenarioOptions& options_;
+  const OtherLayouts& others_;
   const ScenarioResult& before_;
   Cost cost_;
   std::set<std::string> compared_;
@@ -210,6 +215,10 @@ Advice advice_of(const Scenario& scenario, const CheaperEdit& edit, const Cost& 
   }
   const SourceText& program = *scenario.program->source;
   advice.file = program.file();
+  if (!edit.placings.empty()) {
+    advice.where = edit.where;
+    return advice;
+  }
   advice.changes = changed_lines(program, edited_text(program.text(), edit.edits));
   return advice;
 }
@@ -219,16 +228,19 @@ struct Found {
   Cost after;
 };
 
-// Both edits of the program's text; none if they change the same part of it.
+// Both edits of the program's text, or both layouts; none if they change the same part of it.
 std::optional<CheaperEdit> joined(const CheaperEdit& first, const CheaperEdit& second) {
+  const bool of_text = first.placings.empty() && second.placings.empty();
   if (!first.input.empty() || !second.input.empty()) return std::nullopt;
+  if (!of_text && (first.placings.empty() || second.placings.empty())) return std::nullopt;
   CheaperEdit both = first;
+  both.placings.insert(both.placings.end(), second.placings.begin(), second.placings.end());
   both.edits.insert(both.edits.end(), second.edits.begin(), second.edits.end());
   std::ranges::stable_sort(both.edits, {}, [](const TextEdit& one) { return one.span.begin; });
   for (std::size_t i = 1; i < both.edits.size(); ++i) {
     if (both.edits[i].span.begin < both.edits[i - 1].span.end) return std::nullopt;
   }
-  both.what += "; " + second.what;
+  both.what += (of_text ? "; " : " ") + second.what;
   both.of_pieces = first.of_pieces || second.of_pieces;
   return both;
 }
@@ -268,8 +280,18 @@ Advised advise(const Scenario& scenario, const OpRegistry& registry, const Advic
     advised.failure = to_string(symptom);
     return advised;
   }
-  const Tryer tryer(scenario, registry, run, before);
-  const std::vector<CheaperEdit> edits = cheaper_edits(before);
+  const Tryer tryer(scenario, registry, run, options.others, before);
+  std::vector<CheaperEdit> edits = cheaper_edits(before);
+  for (const auto& [placing, where] : options.others.layouts) {
+    const std::string what = "--place '" + placing + "'";
+    edits.push_back({.edits = {},
+                     .input = {},
+                     .type = {},
+                     .what = what,
+                     .spares = placing.substr(0, placing.find('=')),
+                     .placings = {placing},
+                     .where = where});
+  }
   std::vector<Found> found;
   for (const CheaperEdit& edit : edits) {
     if (watch.seconds() > most_seconds) {

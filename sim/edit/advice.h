@@ -17,11 +17,23 @@ struct Advice {
   std::string what;                   ///< "one redistribute(tp=R)"
   std::string file;                   ///< that the lines are in
   std::vector<ChangedLines> changes;  ///< parts of lines where the program is a part of a line
+  std::string where = {};             ///< of a recording's layout, in place of changes: its line
   Cost after;
+};
+
+/// Layouts of a recorded program that may be cheaper, and the program with some of them.
+struct OtherLayouts {
+  struct Layout {
+    std::string placing;  ///< --place
+    std::string where;    ///< the user's line, "train.py:12"
+  };
+  std::vector<Layout> layouts;
+  std::function<Scenario(const std::vector<std::string>& placings)> with;
 };
 
 struct AdviceOptions {
   ScenarioOptions run;
+  OtherLayouts others;       ///< none: the scenario is no recording
   double most_time = 10;     ///< in runs of the scenario
   double least_seconds = 5;  ///< time there is in any case
   /// Told before each edit: how many were tried, and how many there are.

@@ -18,6 +18,8 @@ struct CheaperEdit {
   std::string spares;           ///< edits that spare the same: the best of them is enough
   std::string within = {};      ///< a name that may hold another value on the way
   bool of_pieces = false;       ///< one device may compute something else, too
+  std::vector<std::string> placings = {};  ///< other layouts of a recording
+  std::string where = {};                  ///< the user's line that the first is about
 };
 
 /// Each once; those that may spare most come first.

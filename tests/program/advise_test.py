@@ -207,6 +207,19 @@ class Planted(Advise):
         self.assertNotRegex(text, r", line \d+ of the program that")
         self.assertRegex(text, r", experts\.\d\.2  .*/programs\.py:\d+: line \d+ of the program")
 
+    def test_a_recorded_script_is_advised_by_layouts(self):
+        recordings = pathlib.Path(__file__).resolve().parents[1] / "golden/recordings"
+        step = (str(recordings / "llama__2.15.0.json.gz"), "--mesh", "tp=2", "--plan", "megatron")
+        w1 = "--place 'layers.*.feed_forward.w1.weight=[{}]'"
+        # megatron cuts w1 by rows. By columns, its result is a pending sum, and has to be reduced.
+        text = self.fine("advise", *step, "--budget", "300", "--place",
+                         "layers.*.feed_forward.w1.weight=[_, _@tp]")
+        advised = [part for part in text.split("\n\n") if w1.format("_@tp, _") in part]
+        self.assertEqual(len(advised), 2, text)  # alone, and with another that helps
+        self.assertRegex(advised[1], r"layers\.0\.feed_forward\.w1  programs\.py:\d+: 22 -> 12 coll")
+        # The plan's own layout of w1 is the best.
+        self.assertNotIn("w1.weight", self.fine("advise", *step, "--budget", "300"))
+
     def test_a_program_that_fails_is_not_advised(self):
         wrong = scenario(
             [X_ROWS], "y = from_local(x.to_local() * (1.0 + rank), mesh=mesh, tp=S(0))\n")
