@@ -158,7 +158,7 @@ class BlameRecordings(Program):
                 self.assertIn(moved, text)
                 self.plant(wrong=text.replace(
                     moved, f"{layer} = from_local({layer}.to_local(), mesh=mesh)"))
-                code, small, told = self.shardlab("shrink", "wrong.toml")
+                code, small, told = self.shardlab("shrink", "--budget", "1000", "wrong.toml")
                 self.assertEqual(code, 0, told)
                 self.assertLessEqual(len(small.splitlines()), 15, small)
                 self.assertIn('cause = "cause.missing-sum"', small)
@@ -172,7 +172,7 @@ class BlameRecordings(Program):
     def test_a_graph_is_shrunk(self):
         zoo = RECORDINGS.parents[2] / "scenarios/zoo"
         self.shardlab("trace", zoo / "row_parallel_without_its_sum.toml", "--out", "p.graph")
-        code, small, told = self.shardlab("shrink", "p.graph")
+        code, small, told = self.shardlab("shrink", "--budget", "1000", "p.graph")
         self.assertEqual(code, 0, told)
         self.assertLessEqual(len(small.splitlines()), 10)
         self.assertIn('cause = "cause.missing-sum"', small)
