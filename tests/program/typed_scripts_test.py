@@ -5,6 +5,7 @@ Skipped (77) where PyTorch, NumPy or the package is not installed.
     typed_scripts_test.py PROGRAM ROOT
 """
 
+import importlib.util
 import os
 import pathlib
 import sys

@@ -20,6 +20,7 @@ import program
 
 program.need("torch.nn", "numpy")
 
+import torch  # noqa: E402
 import torch.distributed._functional_collectives as collectives  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: E402
