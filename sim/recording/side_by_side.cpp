@@ -170,8 +170,8 @@ class SideBySide {
 
  private:
   void add(const Json& event) {
-    static const std::set<std::string> kLeftOut = {
-        "program", "call", "module", "function", "rule", "backward", "read", "gradients", "end"};
+    static const std::set<std::string> kLeftOut = {"program", "function",  "rule",
+                                                   "read",    "gradients", "end"};
     const auto& kind = event.at("k").get_ref<const std::string&>();
     if (kLeftOut.contains(kind)) return;
     if (kind == "mesh" || event.contains("placements")) refuse_labels();
@@ -201,11 +201,19 @@ class SideBySide {
 
   Json own(const Json& event) {
     Json result = event;
+    const bool of_value = event.at("k") == "alias" || event.at("k") == "backward";
     for (const char* key : {"v", "of", "in"}) {
       const bool number = result.contains(key) && result.at(key).is_number_unsigned();
       // An op has the number of a call there.
-      if (number && (key[0] != 'o' || event.at("k") == "alias")) {
+      if (number && (key[0] != 'o' || of_value)) {
         result[key] = integer_of<std::size_t>(result.at(key)) + values_;
+      }
+    }
+    // Lists of bare numbers, of modules and backwards.
+    for (const char* key : {"of", "in", "out", "grads", "to", "only", "leaves"}) {
+      if (!result.contains(key) || !result.at(key).is_array()) continue;
+      for (Json& one : result.at(key)) {
+        if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + values_;
       }
     }
     if (result.contains("p")) result["p"] = places_.at(integer_of<std::size_t>(result.at("p")));

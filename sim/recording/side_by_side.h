@@ -27,8 +27,8 @@ std::string recorded_place(const RankFile& file, const Json& event);
 std::string_view raw_part(const RankFile& file, std::size_t event, const Json& range);
 
 /// All events, rank by rank; equal elements are stored once, in `raw`. A replay runs all ranks at
-/// the same time, so that events of different ranks need no order. Events that only a re-mesh reads
-/// are left out, since a re-mesh needs a recording of one rank.
+/// the same time, so that events of different ranks need no order. Functions and what the program
+/// reads are left out, which only a re-mesh needs: that takes a recording of one rank.
 ///   fails  Unsupported: a DTensor, whose calls all ranks make together; ranks that enter different
 ///          collectives. Value: damaged; a rank does not come to a collective, or no rank has sent
 ///          a message, with its place

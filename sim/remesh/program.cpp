@@ -25,6 +25,11 @@ class ProgramReader {
         wholes_(reading_) {}
 
   CallProgram read() {
+    if (!recording_.has_calls && recording_.ranks > 1) {
+      fail(ErrorKind::kUnsupported, Fix{"record it on one rank, or replay it without --mesh"},
+           "{}: its ranks make different calls, which are no program for another mesh",
+           recording_.path);
+    }
     if (!recording_.has_calls) {
       fail(ErrorKind::kValue, Fix{"record it with level=\"both\", the default"},
            "{}: the file has no calls above autograd, of which a program is made", recording_.path);

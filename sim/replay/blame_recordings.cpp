@@ -150,11 +150,51 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
   return all;
 }
 
+// Points that each rank has in an event of its own: one when the last rank has come to it.
+class PointsOfRanks {
+ public:
+  PointsOfRanks(const RecordedProgram& program, bool by_rank) : ranks_(program.ranks) {
+    PointNames names(program, by_rank);
+    for (std::size_t i = 0; i < program.events.size(); ++i) {
+      for (const ComparedPoint& point : names.named(i)) {
+        if (program.events[i].rank >= 0) ++counts_[point.key];
+      }
+    }
+  }
+
+  /// False: it is put together with those of the ranks to come.
+  bool whole(ComparedPoint& point) {
+    const auto count = counts_.find(point.key);
+    if (point.ranks.size() == ranks_ || count == counts_.end() || count->second != ranks_) {
+      return true;
+    }
+    const auto [before, first] = begun_.try_emplace(point.key, point);
+    if (first) return false;
+    ComparedPoint& all = before->second;
+    point.of_others = all.of_others;
+    point.of_others.emplace_back(all.event, all.value);
+    all.ranks.push_back(point.ranks.at(0));
+    const bool known = !all.parts.empty() && !point.parts.empty();
+    for (PointPart& part : point.parts) all.parts.push_back(std::move(part));
+    point.ranks = all.ranks;
+    point.parts = known ? all.parts : std::vector<PointPart>();
+    const bool last = point.ranks.size() == ranks_;
+    last ? void(begun_.erase(before)) : void(all = point);
+    return last;
+  }
+
+ private:
+  const std::size_t ranks_;
+  std::map<std::string, std::size_t> counts_;  // by key, of events of one rank
+  std::map<std::string, ComparedPoint> begun_;
+};
+
 RecordingBlame compare(const PointsOfA& a, double gradient_noise, const RecordedProgram& b,
                        const std::vector<RankGroups>& groups, bool by_rank,
                        const RecordingEdit* edit) {
   RecordingComparison comparison(a, groups, gradient_noise);
   PointNames names(b, by_rank);
+  PointsOfRanks together(b, by_rank);
   std::vector<PlayedEdit> edits;
   if (edit != nullptr) edits = played_edits(*edit);
   play_events(b, edits, [&](std::size_t index, const EventValues& values) {
@@ -162,6 +202,7 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
     if (is_collective(b.events[index])) comparison.judge_collective(b, index, values);
     for (ComparedPoint& point : names.at(index, values)) {
       const double terms = terms_of(point, values);
+      if (!together.whole(point)) continue;
       comparison.name_writer(b, point);
       comparison.judge(std::move(point), terms);
     }
@@ -189,6 +230,12 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   return places == 1 ? text : text + fmt::format(", and of {} others", places - 1);
 }
 
+// On each rank, behind its event.
+void add_places(const ComparedPoint& point, RecordingEdit& edit) {
+  edit.places.insert(edit.places.end(), point.of_others.begin(), point.of_others.end());
+  edit.places.emplace_back(point.event, point.value);
+}
+
 // The same for the first value, for all that are wrong in the same way, or for gradients as
 // backward leaves them.
 std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
@@ -196,16 +243,18 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
   if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return std::nullopt;
   RecordingEdit edit;
   const ComparedPoint* first = nullptr;
+  std::size_t points = 0;
   for (const BlamedValue& one : what == Edited::kGradients ? blame.terms : blame.wrong) {
     if (what == Edited::kFirst && first != nullptr) break;
     if (one.follows || !same_cause(one.cause, cause)) continue;
     if (first == nullptr) first = &one.point;
-    edit.places.emplace_back(one.point.event, one.point.value);
+    add_places(one.point, edit);
+    ++points;
   }
-  if (first == nullptr || (what == Edited::kAlike && edit.places.size() == 1)) return std::nullopt;
+  if (first == nullptr || (what == Edited::kAlike && points == 1)) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
-  edit.text = edit_text(*first, cause, edit.places.size());
+  edit.text = edit_text(*first, cause, points);
   return edit;
 }
 
@@ -322,15 +371,15 @@ void edit_one_by_one(RecordingBlame& blame, const After& after) {
   RecordingEdit edit = *first;
   const Explained cause = blame.wrong.front().cause;
   const ComparedPoint point = blame.wrong.front().point;
-  while (edit.places.size() < kMostSteps && blame.edits.empty()) {
+  for (std::size_t steps = 2; steps <= kMostSteps && blame.edits.empty(); ++steps) {
     const RecordingBlame left = after(edit);
     if (!left.found()) break;
     const ComparedPoint& next = left.wrong.front().point;
     const std::pair place(next.event, next.value);
     const bool again = std::ranges::find(edit.places, place) != edit.places.end();
     if (again || !same_cause(left.wrong.front().cause, cause)) return;
-    edit.places.push_back(place);
-    edit.text = edit_text(point, cause, edit.places.size());
+    add_places(next, edit);
+    edit.text = edit_text(point, cause, steps);
   }
 }
 

@@ -490,8 +490,8 @@ class Lowering {
   void change(const PlayedEdit& edit) {
     const std::int32_t rank = program_.events[event_].rank;
     for (const std::vector<std::int64_t>& group : edit.groups) {
-      if (rank >= 0) break;  // the other ranks have no such value
       for (const std::int64_t member : group) {
+        if (rank >= 0 && member != rank) continue;  // it has an event of its own
         GraphNode& sum = edit_node(NodeKind::kCollective, static_cast<std::int32_t>(member),
                                    "all_reduce", edit.value);
         sum.in_place = true;

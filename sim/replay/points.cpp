@@ -169,7 +169,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
   }
 }
 
-std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& values) {
+std::vector<ComparedPoint> PointNames::named(std::size_t index) {
   const RecordedEvent& event = program_.events[index];
   std::vector<ComparedPoint> points;
   add_named(event, points);
@@ -180,11 +180,18 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
     if (event.rank >= 0) {
       point.ranks = {static_cast<std::size_t>(event.rank)};
     } else {
-      for (std::size_t rank = 0; rank < values.ranks(); ++rank) point.ranks.push_back(rank);
+      for (std::size_t rank = 0; rank < program_.ranks; ++rank) point.ranks.push_back(rank);
     }
     const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
     if (!looks && point.kind != PointKind::kEnd) for_each_operand(event, point.ranks[0], take);
+  }
+  return points;
+}
+
+std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& values) {
+  std::vector<ComparedPoint> points = named(index);
+  for (ComparedPoint& point : points) {
     point.parts = parts_of_value(values, point.value, point.ranks);
   }
   return points;

@@ -43,6 +43,8 @@ struct ComparedPoint {
   std::vector<std::int32_t> operands;  ///< numbers
   std::vector<std::size_t> ranks;      ///< of `parts`
   std::vector<PointPart> parts;        ///< as parts_of_value()
+  /// Events and numbers of ranks before the last, where each rank has events of its own.
+  std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
 /// Finds the points of a recording, asked for each event in the order of the file.
@@ -51,7 +53,9 @@ class PointNames {
   /// `by_rank`: events of one rank have keys of their own. The program outlives it.
   PointNames(const RecordedProgram& program, bool by_rank);
 
-  /// The points that the event at `index` makes, with their values.
+  /// The points that the event at `index` makes, without their values.
+  std::vector<ComparedPoint> named(std::size_t index);
+  /// The same, with their values.
   std::vector<ComparedPoint> at(std::size_t index, const EventValues& values);
 
  private:

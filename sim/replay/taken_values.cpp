@@ -34,15 +34,23 @@ std::vector<TakenValue> taken_at(const RecordedProgram& program, bool by_rank,
     const RecordedEvent& event = program.events[index];
     for (const ComparedPoint& point : names.at(index, values)) {
       if (point.key.starts_with("call ")) keys[point.value] = point.key;
-      if (point.key != key || !all.empty()) continue;
-      for (const std::int32_t number : point.operands) {
-        const auto maker = made.find(number);
-        all.push_back({.number = number,
-                       .made = maker == made.end() ? 0 : maker->second,
-                       .key = keys.contains(number) ? keys.at(number) : "",
-                       .parts = parts_of_value(values, number, point.ranks)});
+      const bool more = !all.empty() && event.rank >= 0;  // another rank's event of its own
+      const bool fits = all.empty() || (more && all.size() == point.operands.size() + 1);
+      if (point.key != key || !fits) continue;
+      all.resize(point.operands.size() + 1);
+      const auto add = [&](TakenValue& taken, std::int32_t number, std::size_t maker) {
+        taken.number = number;
+        taken.made = maker;
+        taken.key = keys.contains(number) ? keys.at(number) : "";
+        for (PointPart& part : parts_of_value(values, number, point.ranks)) {
+          taken.parts.push_back(std::move(part));
+        }
+      };
+      for (std::size_t i = 0; i < point.operands.size(); ++i) {
+        const auto maker = made.find(point.operands[i]);
+        add(all[i], point.operands[i], maker == made.end() ? 0 : maker->second);
       }
-      all.push_back({.number = point.value, .made = index, .key = point.key, .parts = point.parts});
+      add(all.back(), point.value, index);
     }
     if (!makes_values(event) || event.place < 0) return;
     for (const auto* given : {&event.out, &event.written}) {

@@ -114,6 +114,22 @@ class BlameRecordings(Program):
         self.assertRegex(output, r"with this edit nothing differs:\n"
                                  r"  \+ dist.all_reduce\(gradient, op=dist.ReduceOp.AVG\) ")
 
+    def test_ranks_that_part_are_compared_together(self):
+        """Ranks of two heads have other views than the rank of one, and so events of their own."""
+        right = (FILES / "heads/one.json.gz", FILES / "heads/none.json.gz")
+        self.assertIn("ok: ", self.fine("blame", *right))
+        script = (FILES / "heads/heads.py").read_text(encoding="utf-8").splitlines()
+        for mistake, line in (("no_sum", "return (x @ weight.t())"),
+                              ("max", "return y.transpose(0, 1)")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab("blame", FILES / "heads/one.json.gz",
+                                                     FILES / f"heads/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                number = 1 + next(i for i, text in enumerate(script) if line in text)
+                self.assertIn(f"attention  heads.py:{number}: the first of ", output)
+                self.assertIn("a term on each rank: their sum over ranks 0-2 is A's value", output)
+                self.assertIn("with this edit nothing differs:\n  + dist.all_reduce(", output)
+
     def test_values_of_a_job_name_the_module(self):
         for way, mistake, kind in table("DUMPS"):
             named = table("MISTAKES")[way][mistake]
