@@ -28,6 +28,7 @@ import contextlib
 import ctypes
 import fnmatch
 import functools
+import gc
 import gzip
 import hashlib
 import importlib.metadata
@@ -1236,6 +1237,23 @@ class _Moves:
 # Things that the program does around ops: modules, gradients, functions, reads.
 
 
+def _outermost(module):
+    """The model that holds the module. A stage of a pipeline calls parts of a model that nobody
+    calls as a whole: their names are those in the model, which no other part has."""
+    if next(module.parameters(), None) is None:
+        return module
+    holders = {}
+    for one in gc.get_objects():
+        if issubclass(type(one), torch.nn.Module):
+            for part in (one.__dict__.get("_modules") or {}).values():
+                holders[id(part)] = one
+    met = set()
+    while id(module) in holders and id(module) not in met:
+        met.add(id(module))
+        module = holders[id(module)]
+    return module
+
+
 class _Program:
     """The part of a Recorder that sees modules, gradients and functions."""
 
@@ -1264,8 +1282,9 @@ class _Program:
 
     def path_of(self, module):
         if self.known_path(module) is None:
-            self.names.add(module)
-            self.learn(module)
+            model = _outermost(module)
+            self.names.add(model)
+            self.learn(model)
         return self.known_path(module)
 
     def name_batch(self, module, args):
@@ -2907,8 +2926,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.names = _Names(self.storage_of)
         if isinstance(model, torch.nn.Module):
             model = [model]
+        self.takes_batches = {id(one) for one in model or []}  # modules that name batches
         for one in model or []:
-            self.names.add(one)
+            self.names.add(_outermost(one))
         self.names.optimizers = [weakref.ref(optimizer)] if optimizer is not None else []
         parameters = (each for one in self.names.models for each in one.parameters())
         if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
@@ -2926,7 +2946,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.phase = "fwd"
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (weak reference, path)
-        self.takes_batches = set()  # ids of the modules whose tensors have names of batches
         self.owners = {}  # sequence number of autograd -> (call, module, place)
         self.functions = {}  # sequence number of autograd -> number of an autograd.Function
         self.again = set()  # numbers of values that such a function has returned as they were
@@ -2993,7 +3012,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.last_sequence = torch.autograd._get_sequence_nr()
         for model in self.names.models:
             self.learn(model)
-            self.takes_batches.add(id(model))
         self.hook()
         self.moves = _Moves(self)
         self.contexts = [_Below(self)]

@@ -27,8 +27,43 @@ using Route = std::tuple<std::size_t, std::size_t, std::int64_t, GroupKey>;
 // with those that were sent. Orders among groups are left to a replay.
 class Exchanges {
  public:
-  explicit Exchanges(const std::vector<RankFile>& files) : files_(files), arrived_(files.size()) {
+  explicit Exchanges(const std::vector<RankFile>& files)
+      : files_(files), arrived_(files.size()), meetings_(files.size()) {
     for (std::size_t rank = 0; rank < files.size(); ++rank) read(rank);
+  }
+
+  /// Which rank has the next event, for each event of all: a message is sent before it arrives, and
+  /// nobody leaves a collective before all have come. Where handles allow another order, the first
+  /// rank goes on.
+  std::vector<std::size_t> order() const {
+    std::vector<std::size_t> all, next(files_.size(), 0);
+    std::map<Route, std::size_t> sent;
+    std::map<std::pair<GroupKey, std::size_t>, std::set<std::size_t>> come;
+    const auto may_go = [&](std::size_t rank) {
+      const auto meeting = meetings_[rank].find(next[rank]);
+      if (meeting == meetings_[rank].end()) return true;
+      const Meeting& one = meeting->second;
+      if (one.sends) ++sent[one.route];
+      if (!one.collective) return one.sends || sent[one.route] > one.place;
+      std::set<std::size_t>& here = come[{one.group, one.place}];
+      here.insert(rank);
+      return here.size() == one.group.ranks.size();
+    };
+    bool waits = false;
+    while (true) {
+      bool went = false, left = false;
+      for (std::size_t rank = 0; rank < files_.size(); ++rank) {
+        while (next[rank] < files_[rank].events.size() && (waits || may_go(rank))) {
+          waits = false;
+          went = true;
+          all.push_back(rank);
+          ++next[rank];
+        }
+        left = left || next[rank] < files_[rank].events.size();
+      }
+      if (!left) return all;
+      waits = !went;
+    }
   }
 
   void check() const {
@@ -49,6 +84,13 @@ class Exchanges {
     std::size_t place;  // among the messages of the route
   };
   using Entered = std::map<std::size_t, std::vector<std::size_t>>;  // by rank, events
+  // A collective, or one end of a message.
+  struct Meeting {
+    Route route;
+    GroupKey group;
+    std::size_t place = 0;  // among those of the route or the group
+    bool sends = false, collective = false;
+  };
 
   void read(std::size_t rank) {
     std::map<std::size_t, GroupKey> groups;                        // by the rank's number
@@ -68,17 +110,22 @@ class Exchanges {
       } else if (is_message_line(event)) {
         const Route route = route_of(rank, event, groups);
         if (event.at("op") == "c10d.send.default") {
+          meetings_[rank][at] = {.route = route, .sends = true};
           ++sent_[route];
           continue;
         }
         const std::size_t place = received_[route]++;
+        meetings_[rank][at] = {.route = route, .place = place};
         for (const Json& value : event.value("mut", Json::array())) {
           awaited[integer_of<std::size_t>(value.at("v"))] = {route, place};
         }
       } else if (kind == "coll") {
         const Json* group = group_in(event);
         if (group == nullptr) continue;
-        collectives_[groups.at(integer_of<std::size_t>(*group))][rank].push_back(at);
+        const GroupKey& key = groups.at(integer_of<std::size_t>(*group));
+        std::vector<std::size_t>& entered = collectives_[key][rank];
+        meetings_[rank][at] = {.group = key, .place = entered.size(), .collective = true};
+        entered.push_back(at);
       }
     }
   }
@@ -146,25 +193,32 @@ class Exchanges {
   const std::vector<RankFile>& files_;
   std::map<GroupKey, Entered> collectives_;
   std::map<Route, std::size_t> sent_, received_;
-  std::vector<std::vector<Arrival>> arrived_;  // by rank
+  std::vector<std::vector<Arrival>> arrived_;            // by rank
+  std::vector<std::map<std::size_t, Meeting>> meetings_;  // by rank and event
 };
 
 class SideBySide {
  public:
   SideBySide(const std::vector<RankFile>& files, std::string& raw) : files_(files), raw_(raw) {}
 
-  std::vector<Json> write() {
+  // `order`: the rank of each event.
+  std::vector<Json> write(const std::vector<std::size_t>& order) {
     all_.push_back(files_[0].events.at(0));
     all_.back()["rank"] = "all";
     all_.back()["levels"] = {"op"};
-    for (rank_ = 0; rank_ < files_.size(); ++rank_) {
-      places_.clear();
-      groups_.clear();
-      const std::vector<Json>& events = files_[rank_].events;
-      for (at_ = 0; at_ < events.size(); ++at_) add(events[at_]);
-      values_ += integer_of<std::size_t>(events.back().at("n_values"));
+    std::vector<Rank> ranks;
+    std::size_t values = 0;
+    for (const RankFile& file : files_) {
+      ranks.push_back({.values = values});
+      values += integer_of<std::size_t>(file.events.back().at("n_values"));
     }
-    add_end();
+    for (const std::size_t rank : order) {
+      rank_ = rank;
+      own_ = &ranks[rank];
+      add(files_[rank].events[own_->at]);
+      ++own_->at;
+    }
+    add_end(values);
     return std::move(all_);
   }
 
@@ -177,17 +231,22 @@ class SideBySide {
     if (kind == "mesh" || event.contains("placements")) refuse_labels();
     if (kind == "place") {
       const std::string key = event.at("file").dump() + event.at("line").dump();
-      return declare(event, "p", key, place_numbers_, places_);
+      return declare(event, "p", key, place_numbers_, own_->places);
     }
     if (kind == "group") {
       const std::string key =
           event.at("ranks").dump() + event.value("desc", "") + event.value("name", "");
-      return declare(event, "g", key, group_numbers_, groups_);
+      return declare(event, "g", key, group_numbers_, own_->groups);
     }
     all_.push_back(own(event));
   }
 
   using Numbers = std::map<std::size_t, std::size_t>;
+  struct Rank {
+    std::size_t at = 0;      // the next event
+    std::size_t values = 0;  // of the ranks before
+    Numbers places, groups;  // numbers here
+  };
 
   // A line that others name by its number: one for all ranks that have it.
   void declare(const Json& event, const char* number, const std::string& key,
@@ -206,17 +265,17 @@ class SideBySide {
       const bool number = result.contains(key) && result.at(key).is_number_unsigned();
       // An op has the number of a call there.
       if (number && (key[0] != 'o' || of_value)) {
-        result[key] = integer_of<std::size_t>(result.at(key)) + values_;
+        result[key] = integer_of<std::size_t>(result.at(key)) + own_->values;
       }
     }
     // Lists of bare numbers, of modules and backwards.
     for (const char* key : {"of", "in", "out", "grads", "to", "only", "leaves"}) {
       if (!result.contains(key) || !result.at(key).is_array()) continue;
       for (Json& one : result.at(key)) {
-        if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + values_;
+        if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + own_->values;
       }
     }
-    if (result.contains("p")) result["p"] = places_.at(integer_of<std::size_t>(result.at("p")));
+    if (result.contains("p")) result["p"] = own_->places.at(integer_of<std::size_t>(result.at("p")));
     if (result.contains("raw")) move_raw(result["raw"]);
     for (const char* key : {"args", "kwargs", "out", "mut"}) {
       if (result.contains(key)) renumber(result[key]);
@@ -228,10 +287,10 @@ class SideBySide {
   void renumber(Json& node) {
     if (node.is_object() && node.contains("v") && node.at("v").is_number_unsigned()) {
       if (node.contains("placements")) refuse_labels();
-      node["v"] = integer_of<std::size_t>(node.at("v")) + values_;
+      node["v"] = integer_of<std::size_t>(node.at("v")) + own_->values;
       if (node.contains("raw")) move_raw(node["raw"]);
     } else if (node.is_object() && node.contains("pg")) {
-      node["pg"] = groups_.at(integer_of<std::size_t>(node.at("pg")));
+      node["pg"] = own_->groups.at(integer_of<std::size_t>(node.at("pg")));
     } else if (node.is_structured()) {
       for (Json& item : node) renumber(item);
     }
@@ -239,7 +298,7 @@ class SideBySide {
 
   void move_raw(Json& where) {
     if (!where.is_array()) return;
-    const std::string_view bytes = raw_part(files_[rank_], at_, where);
+    const std::string_view bytes = raw_part(files_[rank_], own_->at, where);
     const auto [found, added] = blocks_.try_emplace(bytes, raw_.size());
     if (added) raw_ += bytes;
     where = {found->second, bytes.size()};
@@ -251,13 +310,13 @@ class SideBySide {
         ErrorKind::kUnsupported,
         Fix{"record pieces in place of DTensors: level=\"pieces\", shardlab record --level pieces"},
         "{}: event {}{}: a DTensor in a program whose ranks make different calls", file.path,
-        at_ + 1, recorded_place(file, file.events[at_]));
+        own_->at + 1, recorded_place(file, file.events[own_->at]));
   }
 
-  void add_end() {
+  void add_end(std::size_t values) {
     Json end = files_[0].events.back();
     end["events"] = all_.size() + 1;
-    end["n_values"] = values_;
+    end["n_values"] = values;
     end["raw"] = raw_.size();
     for (const RankFile& file : files_) {
       const Json& own = file.events.back();
@@ -270,9 +329,8 @@ class SideBySide {
 
   const std::vector<RankFile>& files_;
   std::string& raw_;
-  std::size_t rank_ = 0, at_ = 0;
-  std::size_t values_ = 0;   // of the ranks before
-  Numbers places_, groups_;  // of the rank: numbers here
+  std::size_t rank_ = 0;
+  Rank* own_ = nullptr;
   std::map<std::string, std::size_t> place_numbers_, group_numbers_;
   std::map<std::string_view, std::size_t> blocks_;  // of elements, and where they are
   std::vector<Json> all_;
@@ -306,8 +364,9 @@ std::string recorded_place(const RankFile& file, const Json& event) {
 }
 
 std::vector<Json> side_by_side(const std::vector<RankFile>& ranks, std::string& raw) {
-  Exchanges(ranks).check();
-  return SideBySide(ranks, raw).write();
+  const Exchanges exchanges(ranks);
+  exchanges.check();
+  return SideBySide(ranks, raw).write(exchanges.order());
 }
 
 }  // namespace shardlab

@@ -26,8 +26,9 @@ std::string recorded_place(const RankFile& file, const Json& event);
 ///   fails  Value: a range outside of the file
 std::string_view raw_part(const RankFile& file, std::size_t event, const Json& range);
 
-/// All events, rank by rank; equal elements are stored once, in `raw`. A replay runs all ranks at
-/// the same time, so that events of different ranks need no order. Functions and what the program
+/// All events; equal elements are stored once, in `raw`. A replay runs all ranks at the same time,
+/// so that any order would do; in this one causes come first: a message is sent before it arrives.
+/// Functions and what the program
 /// reads are left out, which only a re-mesh needs: that takes a recording of one rank.
 ///   fails  Unsupported: a DTensor, whose calls all ranks make together; ranks that enter different
 ///          collectives. Value: damaged; a rank does not come to a collective, or no rank has sent

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text_of_list.h"
 #include "sim/replay/comparison.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/taken_values.h"
@@ -150,42 +151,74 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
   return all;
 }
 
-// Points that each rank has in an event of its own: one when the last rank has come to it.
+// "up|aten.linear.default" of the key of a call, or of a gradient behind one; empty: of another.
+std::string call_in(const std::string& key) {
+  const std::size_t begin = key.find(' ') + 1, end = key.find('|', key.find('|') + 1);
+  const bool of_call = key.starts_with("call ") || key.starts_with("backward ");
+  return of_call ? key.substr(begin, end - begin) : "";
+}
+
+// Points that several ranks have in events of their own: one when the last of them has come to it.
 class PointsOfRanks {
  public:
-  PointsOfRanks(const RecordedProgram& program, bool by_rank) : ranks_(program.ranks) {
+  PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, bool by_rank) {
+    for (const auto& [key, parts] : a) {
+      if (key.starts_with("call ") && key.ends_with("[0]")) ++calls_of_a_[call_in(key)];
+    }
     PointNames names(program, by_rank);
     for (std::size_t i = 0; i < program.events.size(); ++i) {
+      const std::int32_t rank = program.events[i].rank;
       for (const ComparedPoint& point : names.named(i)) {
-        if (program.events[i].rank >= 0) ++counts_[point.key];
+        if (rank < 0) continue;
+        ++ranks_[point.key];
+        const bool call = point.key.starts_with("call ") && point.key.ends_with("[0]");
+        if (call) ++calls_[static_cast<std::size_t>(rank)][call_in(point.key)];
       }
     }
   }
 
-  /// False: it is put together with those of the ranks to come.
+  /// False: it is put together with those of the ranks to come, or is another call than A's: calls
+  /// are counted, and the rank does not make as many.
   bool whole(ComparedPoint& point) {
-    const auto count = counts_.find(point.key);
-    if (point.ranks.size() == ranks_ || count == counts_.end() || count->second != ranks_) {
-      return true;
-    }
-    const auto [before, first] = begun_.try_emplace(point.key, point);
+    const auto all = ranks_.find(point.key);
+    if (all == ranks_.end()) return true;
+    const std::string call = call_in(point.key);
+    if (!call.empty() && !is_as_often(calls_[point.ranks.at(0)], call)) return false;
+    if (all->second == 1) return true;
+    const auto [begun, first] = begun_.try_emplace(point.key, point);
     if (first) return false;
-    ComparedPoint& all = before->second;
-    point.of_others = all.of_others;
-    point.of_others.emplace_back(all.event, all.value);
-    all.ranks.push_back(point.ranks.at(0));
-    const bool known = !all.parts.empty() && !point.parts.empty();
-    for (PointPart& part : point.parts) all.parts.push_back(std::move(part));
-    point.ranks = all.ranks;
-    point.parts = known ? all.parts : std::vector<PointPart>();
-    const bool last = point.ranks.size() == ranks_;
-    last ? void(begun_.erase(before)) : void(all = point);
-    return last;
+    ComparedPoint& before = begun->second;
+    before.of_others.emplace_back(before.event, before.value);
+    const auto after = std::ranges::upper_bound(before.ranks, point.ranks.at(0));
+    const bool known = before.parts.size() == before.ranks.size() && point.parts.size() == 1;
+    if (!known) before.parts.clear();
+    if (known) {
+      before.parts.insert(before.parts.begin() + (after - before.ranks.begin()), point.parts[0]);
+    }
+    before.ranks.insert(after, point.ranks.at(0));
+    point.of_others = before.of_others;
+    point.ranks = before.ranks;
+    point.parts = before.parts;
+    if (point.ranks.size() == all->second) return true;
+    before = point;
+    return false;
   }
 
  private:
-  const std::size_t ranks_;
-  std::map<std::string, std::size_t> counts_;  // by key, of events of one rank
+  using Counts = std::map<std::string, std::size_t>;
+
+  // Outside of modules all calls have to be as many: a stage calls parts of what A calls there.
+  bool is_as_often(const Counts& calls, const std::string& call) const {
+    const auto outside = [](const Counts& counts) {
+      return Counts(counts.lower_bound("|"), counts.lower_bound("}"));
+    };
+    if (call.starts_with("|")) return outside(calls) == outside(calls_of_a_);
+    const auto own = calls.find(call), other = calls_of_a_.find(call);
+    return own != calls.end() && other != calls_of_a_.end() && own->second == other->second;
+  }
+
+  Counts ranks_, calls_of_a_;             // of a key how many ranks have it
+  std::map<std::size_t, Counts> calls_;  // by rank
   std::map<std::string, ComparedPoint> begun_;
 };
 
@@ -194,7 +227,7 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
                        const RecordingEdit* edit) {
   RecordingComparison comparison(a, groups, gradient_noise);
   PointNames names(b, by_rank);
-  PointsOfRanks together(b, by_rank);
+  PointsOfRanks together(a, b, by_rank);
   std::vector<PlayedEdit> edits;
   if (edit != nullptr) edits = played_edits(*edit);
   play_events(b, edits, [&](std::size_t index, const EventValues& values) {
@@ -219,6 +252,9 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   if (cause.held == ValueHeld::kTerms) {
     const std::string group = cause.groups.of_mesh
                                   ? fmt::format(", group=mesh.get_group(\"{}\")", cause.groups.name)
+                              : cause.groups.of_value
+                                  ? fmt::format(", group=dist.new_group([{}])",
+                                                text_of_list(cause.groups.groups[0], ", "))
                                   : "";
     text = fmt::format("dist.all_reduce({}{}{})", name,
                        cause.factor == 1 ? "" : ", op=dist.ReduceOp.AVG", group);
@@ -227,7 +263,8 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   }
   text += "    # of the result of " + (point.op.empty() ? point.name : point.op);
   if (!point.place.empty()) text += ", " + point.place;
-  return places == 1 ? text : text + fmt::format(", and of {} others", places - 1);
+  if (places == 1) return text;
+  return text + fmt::format(", and of {} other{}", places - 1, places == 2 ? "" : "s");
 }
 
 // On each rank, behind its event.
@@ -273,11 +310,13 @@ std::vector<Backward> backwards_of(const RecordedProgram& program) {
     for (const EventValue& out : event.out) {
       if (op && out.id.id >= 0) made[out.id.id] = i;
     }
-    const bool seeds = op && !all.empty() && all.back().seed == 0 && event.out.size() == 1 &&
-                       bare_op(event.op) == "ones_like";
-    if (seeds) {
-      all.back().seed = i;
-      all.back().first = event.out[0].id.id;
+    const bool seeds = op && event.out.size() == 1 && bare_op(event.op) == "ones_like";
+    const auto last = std::find_if(all.rbegin(), all.rend(), [&](const Backward& one) {
+      return program.events[one.event].rank == event.rank;
+    });
+    if (seeds && last != all.rend() && last->seed == 0) {
+      last->seed = i;
+      last->first = event.out[0].id.id;
     }
     if (event.kind != RecordedKind::kBackward || event.takes.empty()) continue;
     const auto maker = made.find(event.takes[0]);
@@ -290,13 +329,15 @@ std::vector<Backward> backwards_of(const RecordedProgram& program) {
   return all;
 }
 
+bool is_of_loss(const Backward& one) { return one.seed != 0 && one.made != 0; }
+
 // A factor of the loss shows in every gradient alone: the losses before it may be A's.
 std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, const std::vector<Backward>& all,
                                          double factor, bool forward) {
   RecordingEdit edit{.places = {}, .factor = 1 / factor, .text = ""};
   std::string place;
   for (const Backward& one : all) {
-    if (one.seed == 0 || one.made == 0) return std::nullopt;
+    if (!is_of_loss(one)) continue;  // a stage's, of a gradient that it was sent
     if (forward) edit.places.emplace_back(one.made, one.loss);
     edit.places.emplace_back(one.seed, one.first);
     place = place_of(b, b.events[one.made]);
@@ -304,6 +345,10 @@ std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, const std::ve
   if (edit.places.empty()) return std::nullopt;
   edit.text = fmt::format("loss = loss * {}    # {}", number_text(1 / factor), place);
   return edit;
+}
+
+const Backward& last_of_loss(const std::vector<Backward>& all) {
+  return *std::find_if(all.rbegin(), all.rend(), is_of_loss);
 }
 
 // The line that is to be changed: the loss.
@@ -315,7 +360,10 @@ BlamedValue blamed_loss(const RecordedProgram& b, const Backward& last, double f
   value.point.value = last.loss;
   value.point.op = b.events[last.made].op;
   value.point.place = place_of(b, b.events[last.made]);
-  for (std::size_t rank = 0; rank < b.ranks; ++rank) value.point.ranks.push_back(rank);
+  const std::int32_t only = b.events[last.made].rank;
+  for (std::size_t rank = 0; rank < b.ranks; ++rank) {
+    if (only < 0 || rank == static_cast<std::size_t>(only)) value.point.ranks.push_back(rank);
+  }
   value.what = fmt::format("every gradient of it is {} times A's", number_text(factor));
   value.cause = {.held = ValueHeld::kScaled, .factor = factor, .groups = {}};
   return value;
@@ -350,6 +398,7 @@ void name_gradients(RecordingBlame& blame, const RecordedProgram& b,
   value.what += ", and no collective adds them up" + way_of_library(b);
   for (const RecordedEvent& event : b.events) {
     const bool reduces = event.kind == RecordedKind::kCollect && event.place >= 0 &&
+                         !is_recorded_message(event) &&
                          std::ranges::any_of(event.written, [&](const EventValue& one) {
                            return blame.reduced.contains(one.id.id);
                          });
@@ -450,7 +499,7 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
       if (!edit) continue;
       after(*edit);
       if (!blame.edits.empty())
-        blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, backwards.back(), factor));
+        blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, last_of_loss(backwards), factor));
     }
   }
   if (blame.edits.empty()) edit_one_by_one(blame, after);

@@ -202,6 +202,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
       inherit(all, known_[number]);
     });
     all.own = all.own || has_own_numbers(one);
+    if (is_recorded_message(one)) follow_message(program, one, all);
     if (!is_collective(one)) continue;
     for (const EventValue& written : one.written) reduced_.insert(written.id.id);
   }
@@ -354,6 +355,23 @@ void RecordingComparison::inherit(Followed& all, const Followed& one) {
   if (all.like.empty()) all.like = one.like;
   for (const std::string& text : one.through) {
     if (std::ranges::find(all.through, text) == all.through.end()) all.through.push_back(text);
+  }
+}
+
+// The receiver's value is the sender's.
+void RecordingComparison::follow_message(const RecordedProgram& program,
+                                         const RecordedEvent& event, Followed& all) {
+  const auto& group = program.groups[static_cast<std::size_t>(event.group)].front();
+  const auto number = [&](std::size_t at) { return std::get<Scalar>(event.args[at].value).to_int(); };
+  const std::int64_t peer = group[static_cast<std::size_t>(number(2))];
+  const bool sends = event.op == "c10d.send.default";
+  auto& way = messages_[{sends ? event.rank : peer, sends ? peer : event.rank, number(3),
+                         event.group}];
+  if (sends) {
+    way.push_back(all);
+  } else if (!way.empty()) {
+    inherit(all, way.front());
+    way.pop_front();
   }
 }
 

@@ -2,10 +2,12 @@
 // where the first is wrong, and which follow from it.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/replay/recording_blame.h"
@@ -72,6 +74,7 @@ class RecordingComparison {
   };
 
   static void inherit(Followed& all, const Followed& one);
+  void follow_message(const RecordedProgram& program, const RecordedEvent& event, Followed& all);
   Explained explained(const ComparedPoint& point, const PointPart& a,
                       const std::vector<PointPart>& parts, const Ranks& ranks, const Followed& from,
                       double terms);
@@ -106,6 +109,9 @@ class RecordingComparison {
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;
+  // Messages on their way, by sender, receiver, tag and group.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>, std::deque<Followed>>
+      messages_;
   std::map<std::int32_t, std::size_t> made_;  // by value: the event, of a line of the program
   Writers writers_;                           // of gradients, since backward
   std::int64_t compared_ = 0, undecided_ = 0;

@@ -130,6 +130,24 @@ class BlameRecordings(Program):
                 self.assertIn("a term on each rank: their sum over ranks 0-2 is A's value", output)
                 self.assertIn("with this edit nothing differs:\n  + dist.all_reduce(", output)
 
+    def test_stages_of_a_pipeline(self):
+        """Each rank has values of its own, and names those of the whole model."""
+        right = (FILES / "stages/one.json.gz", FILES / "stages/none.json.gz")
+        self.assertIn("ok: ", self.fine("blame", *right))
+        script = (FILES / "stages/stages.py").read_text(encoding="utf-8").splitlines()
+        loss = 1 + next(i for i, text in enumerate(script) if "F.cross_entropy" in text)
+        for mistake, place, told in (
+                ("no_tie", "table.weight.grad  stages.py:", "\n  + dist.all_reduce(gradient, "
+                 "group=dist.new_group([0, 2]))"),
+                ("no_mean", f"stages.py:{loss}", f"\n  + loss = loss * 0.5    # stages.py:{loss}"),
+                ("wrong_targets", f"head  stages.py:{loss}", "\n  ranks    rank 2\n")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab("blame", FILES / "stages/one.json.gz",
+                                                     FILES / f"stages/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                self.assertTrue(output.splitlines()[1].startswith(place), output)
+                self.assertIn(told, output)
+
     def test_values_of_a_job_name_the_module(self):
         for way, mistake, kind in table("DUMPS"):
             named = table("MISTAKES")[way][mistake]

@@ -28,6 +28,7 @@ import contextlib
 import ctypes
 import fnmatch
 import functools
+import gc
 import gzip
 import hashlib
 import importlib.metadata

@@ -1,6 +1,23 @@
 # Things that the program does around ops: modules, gradients, functions, reads.
 
 
+def _outermost(module):
+    """The model that holds the module. A stage of a pipeline calls parts of a model that nobody
+    calls as a whole: their names are those in the model, which no other part has."""
+    if next(module.parameters(), None) is None:
+        return module
+    holders = {}
+    for one in gc.get_objects():
+        if issubclass(type(one), torch.nn.Module):
+            for part in (one.__dict__.get("_modules") or {}).values():
+                holders[id(part)] = one
+    met = set()
+    while id(module) in holders and id(module) not in met:
+        met.add(id(module))
+        module = holders[id(module)]
+    return module
+
+
 class _Program:
     """The part of a Recorder that sees modules, gradients and functions."""
 
@@ -29,8 +46,9 @@ class _Program:
 
     def path_of(self, module):
         if self.known_path(module) is None:
-            self.names.add(module)
-            self.learn(module)
+            model = _outermost(module)
+            self.names.add(model)
+            self.learn(model)
         return self.known_path(module)
 
     def name_batch(self, module, args):

@@ -86,8 +86,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.names = _Names(self.storage_of)
         if isinstance(model, torch.nn.Module):
             model = [model]
+        self.takes_batches = {id(one) for one in model or []}  # modules that name batches
         for one in model or []:
-            self.names.add(one)
+            self.names.add(_outermost(one))
         self.names.optimizers = [weakref.ref(optimizer)] if optimizer is not None else []
         parameters = (each for one in self.names.models for each in one.parameters())
         if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
@@ -105,7 +106,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.phase = "fwd"
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (weak reference, path)
-        self.takes_batches = set()  # ids of the modules whose tensors have names of batches
         self.owners = {}  # sequence number of autograd -> (call, module, place)
         self.functions = {}  # sequence number of autograd -> number of an autograd.Function
         self.again = set()  # numbers of values that such a function has returned as they were
@@ -172,7 +172,6 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.last_sequence = torch.autograd._get_sequence_nr()
         for model in self.names.models:
             self.learn(model)
-            self.takes_batches.add(id(model))
         self.hook()
         self.moves = _Moves(self)
         self.contexts = [_Below(self)]
