@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -20,12 +19,11 @@ namespace shardlab {
 
 namespace {
 
-class Lowering {
- public:
-  Lowering(const RecordedProgram& program, Looks looks, const std::vector<PlayedEdit>& edits)
+// Makes nodes of events. Knows values as the last event gave them, and groups as parts of meshes.
+class EventNodes {
+ protected:
+  explicit EventNodes(const RecordedProgram& program)
       : program_(program),
-        looks_(looks),
-        edits_(edits),
         values_(static_cast<std::size_t>(program.values)),
         meshes_(program.meshes, 0, arena_) {
     graph_.title = program.title;
@@ -33,34 +31,8 @@ class Lowering {
     graph_.world = static_cast<std::int64_t>(program.ranks);
     graph_.meshes = program.meshes;
     graph_.values = program.values;
-    works_.resize(program.ranks);
-    exchanges_.resize(program.ranks);
     played_.missing.assign(program.events.size(), false);
   }
-
-  PlayedGraph lower() {
-    match_messages();
-    find_overlaps();
-    for (event_ = 0; event_ < program_.events.size(); ++event_) {
-      const RecordedEvent& event = program_.events[event_];
-      add(event);
-      for (const auto* values : {&event.out, &event.written}) {
-        for (const EventValue& one : *values) {
-          if (one.id.id >= 0) values_[static_cast<std::size_t>(one.id.id)] = &one;
-        }
-      }
-      for (const PlayedEdit& edit : edits_) {
-        if (edit.event == event_) change(edit);
-      }
-      played_.end_of.push_back(graph_.nodes.size());
-    }
-    wait_for_all();
-    played_.graph = std::move(graph_);
-    return std::move(played_);
-  }
-
- private:
-  // Nodes.
 
   GraphNode& node(NodeKind kind, std::int32_t rank) {
     GraphNode& node = graph_.nodes.emplace_back();
@@ -82,6 +54,242 @@ class Lowering {
     }
   }
 
+  const EventValue& value_of(std::int32_t number) const {
+    static const EventValue kNone;
+    const EventValue* given = values_.at(static_cast<std::size_t>(number));
+    return given == nullptr ? kNone : *given;
+  }
+  const ValueType& type_of(std::int32_t number) const { return value_of(number).type; }
+
+  // One, or that of each rank. None: the call has no group.
+  std::vector<GraphGroup> groups_of(const RecordedEvent& event) {
+    if (event.group < 0) return {};
+    const RecordedGroup& ranks = program_.groups[static_cast<std::size_t>(event.group)];
+    const auto is_first = [&](const auto& one) { return first_with(one) == event.group; };
+    const auto dim = dim_along(program_.meshes[0].shape, ranks);
+    if (dim && std::ranges::all_of(ranks, is_first)) return {{.mesh = 0, .dims = {*dim}}};
+    std::vector<GraphGroup> groups;
+    for (const std::vector<std::int64_t>& one : ranks) {
+      groups.push_back(group_of(one, is_first(one) ? 0 : event.group));
+    }
+    return groups;
+  }
+
+  // Meshes have the communicators of the first groups with their ranks. Others have their own.
+  std::int32_t first_with(const std::vector<std::int64_t>& ranks) const {
+    const auto found = std::ranges::find_if(program_.groups, [&](const RecordedGroup& group) {
+      return std::ranges::find(group, ranks) != group.end();
+    });
+    return static_cast<std::int32_t>(found - program_.groups.begin());
+  }
+
+  // `number`: 0 of the first one with these ranks.
+  GraphGroup group_of(const std::vector<std::int64_t>& ranks, std::int32_t number) {
+    bool all = std::ssize(ranks) == graph_.world && number == 0;
+    for (std::size_t i = 0; all && i < ranks.size(); ++i) {
+      all = ranks[i] == static_cast<std::int64_t>(i);
+    }
+    if (all) return {};
+    const auto next = static_cast<std::int32_t>(graph_.meshes.size());
+    const auto [known, fresh] = own_groups_.try_emplace({number, ranks}, next);
+    if (fresh) {
+      graph_.meshes.push_back({.names = {number == 0 ? "group" : fmt::format("group_{}", number)},
+                               .shape = {static_cast<std::int64_t>(ranks.size())},
+                               .ranks = ranks,
+                               .part = {}});
+    }
+    return {.mesh = known->second, .dims = {0}};
+  }
+
+  const RecordedProgram& program_;
+  std::vector<const EventValue*> values_;  // by number, as the last event gave it
+  Arena arena_;
+  GraphMeshes meshes_;
+  ProgramGraph graph_;
+  PlayedGraph played_;
+  std::size_t event_ = 0;
+  // Numbers of meshes, by number and ranks of groups.
+  std::map<std::pair<std::int32_t, std::vector<std::int64_t>>, std::int32_t> own_groups_;
+};
+
+// Messages, and the works of each rank, which it waits for where a value is needed.
+class Works : protected EventNodes {
+ protected:
+  explicit Works(const RecordedProgram& program)
+      : EventNodes(program), works_(program.ranks), exchanges_(program.ranks) {
+    match_messages();
+    find_overlaps();
+  }
+
+  // The k-th message from one rank to another, by tag and group, belongs to the k-th receive.
+  void match_messages() {
+    using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>;
+    std::map<Route, std::array<std::deque<std::size_t>, 2>> open;
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      const RecordedEvent& event = program_.events[i];
+      if (!is_recorded_message(event)) continue;
+      const auto& group = program_.groups[static_cast<std::size_t>(event.group)].front();
+      const auto number = [&](std::size_t at) {
+        return std::get<Scalar>(event.args[at].value).to_int();
+      };
+      const bool sends = is_recorded_send(event);
+      const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
+      const Route route{sends ? own : peer, sends ? peer : own, number(3), event.group};
+      std::deque<std::size_t>& theirs = open[route][sends ? 1 : 0];
+      if (theirs.empty()) {
+        open[route][sends ? 0 : 1].push_back(i);
+        continue;
+      }
+      const std::size_t other = theirs.front();
+      theirs.pop_front();
+      sends ? played_.messages.emplace(other, i) : played_.messages.emplace(i, other);
+    }
+    for (const auto& [receive, send] : played_.messages) {
+      met_.insert(receive);
+      met_.insert(send);
+    }
+  }
+
+  static std::int32_t value_of_message(const RecordedEvent& event) {
+    return std::get<ValueRef>(std::get<std::vector<GraphArgument>>(event.args[0].value)[0].value)
+        .id;
+  }
+
+  // A send of a copy, since the program waits for it where it will; a receive that is waited for
+  // where its value is looked at. A message that nobody sends, or receives, would be waited for
+  // without an end.
+  void add_message(const RecordedEvent& event) {
+    if (!met_.contains(event_)) return look(event, {value_of_message(event)});
+    const std::int32_t x = value_of_message(event);
+    const bool sends = is_recorded_send(event);
+    std::int32_t moved = x;
+    if (sends) {
+      moved = fresh();
+      GraphNode& copy = node(NodeKind::kOp, event.rank);
+      copy.name = "aten::clone";
+      copy.args = {value(x), {std::string("contiguous_format")}};
+      copy.results = {{ValueRef{moved}, {}}};
+    }
+    GraphNode& message = node(NodeKind::kCollective, event.rank);
+    message.name = to_string(sends ? CollectiveKind::kSend : CollectiveKind::kRecv);
+    message.in_place = message.async = true;
+    message.args = {{std::vector<GraphArgument>{}}, {std::vector<GraphArgument>{}}};
+    message.args[sends ? 0 : 1] = {std::vector<GraphArgument>{value(moved)}};
+    message.group = groups_of(event).at(0);
+    message.source = std::get<Scalar>(event.args[2].value).to_int();
+    message.tag = std::get<Scalar>(event.args[3].value).to_int();
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    message.work = static_cast<std::int32_t>(works.size());
+    works.push_back({.event = event_, .values = {}, .over = false});
+    if (!sends) works.back().values = {x};
+  }
+
+  // Collectives of one rank that are waited for behind another one: ranks may have several
+  // groups' in different orders. Those that are waited for at once need no work.
+  void find_overlaps() {
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      const RecordedEvent& event = program_.events[i];
+      if (event.rank < 0) continue;
+      std::vector<std::size_t>& own = exchanges_[static_cast<std::size_t>(event.rank)];
+      if (event.kind == RecordedKind::kCollect) own.push_back(i);
+      const bool waits = event.kind == RecordedKind::kOther && event.of;
+      if (!waits || *event.of + 1 >= own.size()) continue;
+      const RecordedEvent& begun = program_.events[own[*event.of]];
+      const bool fills = begun.op.starts_with("c10d.") && !is_recorded_message(begun);
+      if (fills) overlapped_.insert(own[*event.of]);
+    }
+  }
+
+  // The collectives among the event's nodes, from `begin` on.
+  void begin_works(const RecordedEvent& event, std::size_t begin) {
+    std::vector<std::int32_t> values;
+    for (const auto* given : {&event.out, &event.written}) {
+      for (const EventValue& one : *given) values.push_back(one.id.id);
+    }
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = begin; i < graph_.nodes.size(); ++i) {
+      GraphNode& one = graph_.nodes[i];
+      if (one.kind != NodeKind::kCollective) continue;
+      one.async = true;
+      one.work = static_cast<std::int32_t>(works.size());
+      works.push_back({.event = event_, .values = values, .over = false});
+    }
+  }
+
+  // PyTorch may have had a buffer for a message: here its send is waited for at the end.
+  void wait_as_recorded(const RecordedEvent& event) {
+    if (event.rank < 0 || !event.of) return;
+    const auto& exchanges = exchanges_[static_cast<std::size_t>(event.rank)];
+    if (*event.of >= exchanges.size()) return;
+    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const bool sent = works[i].values.empty();
+      if (!works[i].over && !sent && works[i].event == exchanges[*event.of]) wait(event.rank, i);
+    }
+  }
+
+  void wait(std::int32_t rank, std::size_t work) {
+    works_[static_cast<std::size_t>(rank)][work].over = true;
+    node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(work);
+  }
+
+  void wait_for_operands(const RecordedEvent& event) {
+    if (event.rank < 0 || works_[static_cast<std::size_t>(event.rank)].empty()) return;
+    std::set<std::int32_t> taken;
+    for_each_operand(event, static_cast<std::size_t>(event.rank),
+                     [&](std::int32_t number) { taken.insert(number); });
+    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const auto is_taken = [&](std::int32_t value) { return taken.contains(value); };
+      if (!works[i].over && std::ranges::any_of(works[i].values, is_taken)) wait(event.rank, i);
+    }
+  }
+
+  void wait_for_all() {
+    event_ = program_.events.size();
+    for (std::size_t rank = 0; rank < works_.size(); ++rank) {
+      for (std::size_t i = 0; i < works_[rank].size(); ++i) {
+        if (!works_[rank][i].over) wait(static_cast<std::int32_t>(rank), i);
+      }
+    }
+  }
+
+  struct Pending {
+    std::size_t event = 0;
+    std::vector<std::int32_t> values;  // filled by it
+    bool over = false;
+  };
+  std::vector<std::vector<Pending>> works_;          // by rank
+  std::vector<std::vector<std::size_t>> exchanges_;  // by rank, events
+  std::set<std::size_t> overlapped_;                 // events that others overlap
+  std::set<std::size_t> met_;                        // events of messages that meet
+};
+
+class Lowering : Works {
+ public:
+  Lowering(const RecordedProgram& program, Looks looks, const std::vector<PlayedEdit>& edits)
+      : Works(program), looks_(looks), edits_(edits) {}
+
+  PlayedGraph lower() {
+    for (event_ = 0; event_ < program_.events.size(); ++event_) {
+      const RecordedEvent& event = program_.events[event_];
+      add(event);
+      for (const auto* values : {&event.out, &event.written}) {
+        for (const EventValue& one : *values) {
+          if (one.id.id >= 0) values_[static_cast<std::size_t>(one.id.id)] = &one;
+        }
+      }
+      for (const PlayedEdit& edit : edits_) {
+        if (edit.event == event_) change(edit);
+      }
+      played_.end_of.push_back(graph_.nodes.size());
+    }
+    wait_for_all();
+    played_.graph = std::move(graph_);
+    return std::move(played_);
+  }
+
+ private:
   static void give(const RecordedEvent& event, GraphNode& one) {
     for (const EventValue& out : event.out) one.results.push_back({out.id, out.type});
   }
@@ -217,13 +425,6 @@ class Lowering {
 
   // Moves.
 
-  const EventValue& value_of(std::int32_t number) const {
-    static const EventValue kNone;
-    const EventValue* given = values_.at(static_cast<std::size_t>(number));
-    return given == nullptr ? kNone : *given;
-  }
-  const ValueType& type_of(std::int32_t number) const { return value_of(number).type; }
-
   GraphNode& move(NodeKind kind, std::int32_t x, ValueType target, std::int32_t result) {
     GraphNode& one = node(kind, program_.events[event_].rank);
     one.args = {value(x)};
@@ -296,187 +497,6 @@ class Lowering {
     move(NodeKind::kToLocal, x, placed(from, without_partials(from.placements)), result);
   }
 
-  // Groups and messages.
-
-  // One, or that of each rank. None: the call has no group.
-  std::vector<GraphGroup> groups_of(const RecordedEvent& event) {
-    if (event.group < 0) return {};
-    const RecordedGroup& ranks = program_.groups[static_cast<std::size_t>(event.group)];
-    const auto is_first = [&](const auto& one) { return first_with(one) == event.group; };
-    const auto dim = dim_along(program_.meshes[0].shape, ranks);
-    if (dim && std::ranges::all_of(ranks, is_first)) return {{.mesh = 0, .dims = {*dim}}};
-    std::vector<GraphGroup> groups;
-    for (const std::vector<std::int64_t>& one : ranks) {
-      groups.push_back(group_of(one, is_first(one) ? 0 : event.group));
-    }
-    return groups;
-  }
-
-  // Meshes have the communicators of the first groups with their ranks. Others have their own.
-  std::int32_t first_with(const std::vector<std::int64_t>& ranks) const {
-    const auto found = std::ranges::find_if(program_.groups, [&](const RecordedGroup& group) {
-      return std::ranges::find(group, ranks) != group.end();
-    });
-    return static_cast<std::int32_t>(found - program_.groups.begin());
-  }
-
-  // `number`: 0 of the first one with these ranks.
-  GraphGroup group_of(const std::vector<std::int64_t>& ranks, std::int32_t number) {
-    bool all = std::ssize(ranks) == graph_.world && number == 0;
-    for (std::size_t i = 0; all && i < ranks.size(); ++i) {
-      all = ranks[i] == static_cast<std::int64_t>(i);
-    }
-    if (all) return {};
-    const auto next = static_cast<std::int32_t>(graph_.meshes.size());
-    const auto [known, fresh] = own_groups_.try_emplace({number, ranks}, next);
-    if (fresh) {
-      graph_.meshes.push_back({.names = {number == 0 ? "group" : fmt::format("group_{}", number)},
-                               .shape = {static_cast<std::int64_t>(ranks.size())},
-                               .ranks = ranks,
-                               .part = {}});
-    }
-    return {.mesh = known->second, .dims = {0}};
-  }
-
-  // The k-th message from one rank to another, by tag and group, belongs to the k-th receive.
-  void match_messages() {
-    using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>;
-    std::map<Route, std::array<std::deque<std::size_t>, 2>> open;
-    for (std::size_t i = 0; i < program_.events.size(); ++i) {
-      const RecordedEvent& event = program_.events[i];
-      if (!is_recorded_message(event)) continue;
-      const auto& group = program_.groups[static_cast<std::size_t>(event.group)].front();
-      const auto number = [&](std::size_t at) {
-        return std::get<Scalar>(event.args[at].value).to_int();
-      };
-      const bool sends = is_recorded_send(event);
-      const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
-      const Route route{sends ? own : peer, sends ? peer : own, number(3), event.group};
-      std::deque<std::size_t>& theirs = open[route][sends ? 1 : 0];
-      if (theirs.empty()) {
-        open[route][sends ? 0 : 1].push_back(i);
-        continue;
-      }
-      const std::size_t other = theirs.front();
-      theirs.pop_front();
-      sends ? played_.messages.emplace(other, i) : played_.messages.emplace(i, other);
-    }
-    for (const auto& [receive, send] : played_.messages) {
-      met_.insert(receive);
-      met_.insert(send);
-    }
-  }
-
-  static std::int32_t value_of_message(const RecordedEvent& event) {
-    return std::get<ValueRef>(std::get<std::vector<GraphArgument>>(event.args[0].value)[0].value)
-        .id;
-  }
-
-  // A send of a copy, since the program waits for it where it will; a receive that is waited for
-  // where its value is looked at. A message that nobody sends, or receives, would be waited for
-  // without an end.
-  void add_message(const RecordedEvent& event) {
-    if (!met_.contains(event_)) return look(event, {value_of_message(event)});
-    const std::int32_t x = value_of_message(event);
-    const bool sends = is_recorded_send(event);
-    std::int32_t moved = x;
-    if (sends) {
-      moved = fresh();
-      GraphNode& copy = node(NodeKind::kOp, event.rank);
-      copy.name = "aten::clone";
-      copy.args = {value(x), {std::string("contiguous_format")}};
-      copy.results = {{ValueRef{moved}, {}}};
-    }
-    GraphNode& message = node(NodeKind::kCollective, event.rank);
-    message.name = to_string(sends ? CollectiveKind::kSend : CollectiveKind::kRecv);
-    message.in_place = message.async = true;
-    message.args = {{std::vector<GraphArgument>{}}, {std::vector<GraphArgument>{}}};
-    message.args[sends ? 0 : 1] = {std::vector<GraphArgument>{value(moved)}};
-    message.group = groups_of(event).at(0);
-    message.source = std::get<Scalar>(event.args[2].value).to_int();
-    message.tag = std::get<Scalar>(event.args[3].value).to_int();
-    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    message.work = static_cast<std::int32_t>(works.size());
-    works.push_back({.event = event_, .values = {}, .over = false});
-    if (!sends) works.back().values = {x};
-  }
-
-  struct Pending {
-    std::size_t event = 0;
-    std::vector<std::int32_t> values;  // filled by it
-    bool over = false;
-  };
-
-  // Collectives of one rank that are waited for behind another one: ranks may have several
-  // groups' in different orders. Those that are waited for at once need no work.
-  void find_overlaps() {
-    for (std::size_t i = 0; i < program_.events.size(); ++i) {
-      const RecordedEvent& event = program_.events[i];
-      if (event.rank < 0) continue;
-      std::vector<std::size_t>& own = exchanges_[static_cast<std::size_t>(event.rank)];
-      if (event.kind == RecordedKind::kCollect) own.push_back(i);
-      const bool waits = event.kind == RecordedKind::kOther && event.of;
-      if (!waits || *event.of + 1 >= own.size()) continue;
-      const RecordedEvent& begun = program_.events[own[*event.of]];
-      const bool fills = begun.op.starts_with("c10d.") && !is_recorded_message(begun);
-      if (fills) overlapped_.insert(own[*event.of]);
-    }
-  }
-
-  // The collectives among the event's nodes, from `begin` on.
-  void begin_works(const RecordedEvent& event, std::size_t begin) {
-    std::vector<std::int32_t> values;
-    for (const auto* given : {&event.out, &event.written}) {
-      for (const EventValue& one : *given) values.push_back(one.id.id);
-    }
-    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = begin; i < graph_.nodes.size(); ++i) {
-      GraphNode& one = graph_.nodes[i];
-      if (one.kind != NodeKind::kCollective) continue;
-      one.async = true;
-      one.work = static_cast<std::int32_t>(works.size());
-      works.push_back({.event = event_, .values = values, .over = false});
-    }
-  }
-
-  // PyTorch may have had a buffer for a message: here its send is waited for at the end.
-  void wait_as_recorded(const RecordedEvent& event) {
-    if (event.rank < 0 || !event.of) return;
-    const auto& exchanges = exchanges_[static_cast<std::size_t>(event.rank)];
-    if (*event.of >= exchanges.size()) return;
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const bool sent = works[i].values.empty();
-      if (!works[i].over && !sent && works[i].event == exchanges[*event.of]) wait(event.rank, i);
-    }
-  }
-
-  void wait(std::int32_t rank, std::size_t work) {
-    works_[static_cast<std::size_t>(rank)][work].over = true;
-    node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(work);
-  }
-
-  void wait_for_operands(const RecordedEvent& event) {
-    if (event.rank < 0 || works_[static_cast<std::size_t>(event.rank)].empty()) return;
-    std::set<std::int32_t> taken;
-    for_each_operand(event, static_cast<std::size_t>(event.rank),
-                     [&](std::int32_t number) { taken.insert(number); });
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const auto is_taken = [&](std::int32_t value) { return taken.contains(value); };
-      if (!works[i].over && std::ranges::any_of(works[i].values, is_taken)) wait(event.rank, i);
-    }
-  }
-
-  void wait_for_all() {
-    event_ = program_.events.size();
-    for (std::size_t rank = 0; rank < works_.size(); ++rank) {
-      for (std::size_t i = 0; i < works_[rank].size(); ++i) {
-        if (!works_[rank][i].over) wait(static_cast<std::int32_t>(rank), i);
-      }
-    }
-  }
-
   // Edits.
 
   GraphNode& edit_node(NodeKind kind, std::int32_t rank, std::string name, std::int32_t x) {
@@ -521,21 +541,8 @@ class Lowering {
         .args.push_back({Scalar(edit.factor)});
   }
 
-  const RecordedProgram& program_;
   const Looks looks_;
   const std::vector<PlayedEdit>& edits_;
-  std::vector<const EventValue*> values_;  // by number, as the last event gave it
-  Arena arena_;
-  GraphMeshes meshes_;
-  ProgramGraph graph_;
-  PlayedGraph played_;
-  std::size_t event_ = 0;
-  // Numbers of meshes, by number and ranks of groups.
-  std::map<std::pair<std::int32_t, std::vector<std::int64_t>>, std::int32_t> own_groups_;
-  std::vector<std::vector<Pending>> works_;          // by rank
-  std::vector<std::vector<std::size_t>> exchanges_;  // by rank, events
-  std::set<std::size_t> overlapped_;                 // events that others overlap
-  std::set<std::size_t> met_;                        // events of messages that meet
 };
 
 }  // namespace

@@ -24,4 +24,9 @@ std::string outcome_text(const ValueReport& value) {
   return text + ", " + how_text(value);
 }
 
+std::string cause_text(const Cause& cause) {
+  if (cause.id == causes::kNone) return cause.text;
+  return fmt::format("{} [{}]", cause.text, cause.id);
+}
+
 }  // namespace shardlab

@@ -13,5 +13,7 @@ inline constexpr std::string_view kEqual = "equal";
 std::string how_text(const ValueReport& value);
 /// "verified, equal", "verified as pieces, rounding", "left as terms".
 std::string outcome_text(const ValueReport& value);
+/// The sentence with its id: "... is missing [cause.missing-sum]".
+std::string cause_text(const Cause& cause);
 
 }  // namespace shardlab

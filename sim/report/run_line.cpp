@@ -7,6 +7,7 @@
 #include "base/bytes_text.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/report/implicit_moves.h"
+#include "sim/report/outcome_text.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_listing.h"
 #include "sim/report/run_text.h"
@@ -101,11 +102,6 @@ std::vector<std::string> warnings_of(const ScenarioResult& result) {
   const std::vector<std::string> implicit = implicit_warnings(result.run);
   texts.insert(texts.end(), implicit.begin(), implicit.end());
   return texts;
-}
-
-std::string cause_text(const Cause& cause) {
-  if (cause.id == causes::kNone) return cause.text;
-  return fmt::format("{} [{}]", cause.text, cause.id);
 }
 
 static std::string difference_text(const std::vector<ValueReport>& values) {

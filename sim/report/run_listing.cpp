@@ -1,7 +1,6 @@
 // Values are merged into the events by the number of events before they were named.
 #include "sim/report/run_listing.h"
 
-#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -17,10 +16,7 @@
 namespace shardlab {
 
 RunListing::RunListing(const ScenarioResult& result, const RunTextOptions& options)
-    : result_(result),
-      run_(result.run),
-      options_(options),
-      asked_(asked_about(result, options.why)) {
+    : ReportLines(result, options), asked_(asked_about(result, options.why)) {
   name_width_ = column_width(result.judgement.values, &ValueReport::name, 16);
   type_width_ = column_width(result.judgement.values, &ValueReport::type, 34);
 }
@@ -84,7 +80,7 @@ void RunListing::pass(Pass wanted) {
 
 // Gradients have a section of their own. Values of other ranks come behind them.
 bool RunListing::value_is_next() {
-  const auto& values = result_.judgement.values;
+  const auto& values = judgement_.values;
   while (next_value_ < values.size() && values[next_value_].name.ends_with(".grad")) ++next_value_;
   return next_value_ < values.size();
 }
@@ -98,7 +94,7 @@ void RunListing::source_header(int number, std::int64_t times) {
 // get a header of their own.
 void RunListing::values_before(std::size_t index, int& current) {
   while (value_is_next()) {
-    const ValueReport& value = result_.judgement.values[next_value_];
+    const ValueReport& value = judgement_.values[next_value_];
     if (value.event > index) return;
     if (const int number = line_of(run_, value); number != current) {
       source_header(number);

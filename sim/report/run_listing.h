@@ -1,26 +1,21 @@
 // run_listing.h - the events of a run, below the lines of its program.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sim/report/collective_origins.h"
 #include "sim/report/line_visits.h"
-#include "sim/report/paint.h"
-#include "sim/report/run_text.h"
+#include "sim/report/report_lines.h"
 
 namespace shardlab {
 
-/// `result` and `options` outlive it.
-class RunListing {
+class RunListing : ReportLines {
  public:
   RunListing(const ScenarioResult& result, const RunTextOptions& options);
 
@@ -37,12 +32,6 @@ class RunListing {
   const std::vector<bool>& asked() const { return asked_; }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_ += fmt::format(format, std::forward<Args>(args)...);
-    out_ += '\n';
-  }
-  std::string ink(std::string_view text, Ink ink) const { return paint(text, ink, options_.color); }
   void title(Pass pass) {
     line("\n{}", ink(pass == Pass::kForward ? "forward" : "backward", Ink::kTitle));
   }
@@ -54,15 +43,11 @@ class RunListing {
   void redistribution(const TraceEvent& event, const std::string& indent);
   void collective(std::size_t index, const std::string& indent);
 
-  const ScenarioResult& result_;
-  const Run& run_;
-  const RunTextOptions& options_;
   const std::vector<bool> asked_;
   std::vector<CollectiveOrigin> origins_;  ///< empty: not shown
   std::size_t name_width_ = 0, type_width_ = 0;
   std::size_t next_value_ = 0;
   std::size_t margin_ = 9;  ///< of an op that is part of no other
-  std::string out_;
 };
 
 /// The width of a column with this text of all rows. A longer text shifts only its own row.

@@ -1,11 +1,10 @@
 // A run, section by section: its lines, on two screens or event by event, sums of collectives, and
-// the verified values with the way of comparison.
+// the verdict.
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
@@ -17,10 +16,10 @@
 #include "sim/report/moves.h"
 #include "sim/report/op_work.h"
 #include "sim/report/outcome_text.h"
-#include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/rank_work.h"
 #include "sim/report/run_listing.h"
+#include "sim/report/verdict_text.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -36,213 +35,10 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-class RunText {
- public:
-  RunText(const ScenarioResult& result, const RunTextOptions& options)
-      : result_(result),
-        run_(result.run),
-        judgement_(result.judgement),
-        options_(options),
-        listing_(result, options) {
-    type_width_ = column_width(result.judgement.values, &ValueReport::type, 34);
-    type_width_ = column_width(result.run.inputs, &InputReport::type, type_width_);
-  }
-
-  std::string build_calls() { return listing_.calls(); }
-
-  std::string build() {
-    lead();
-    header();
-    if (options_.line > 0) {
-      one_line();
-    } else if (!options_.why.empty() && !whole()) {
-      out_ += listing_.visits(listing_.asked());
-    } else if (options_.length == ReportLength::kSummary) {
-      summary();
-    } else {
-      sections();
-    }
-    last_line();
-    return std::move(out_);
-  }
-
- private:
-  std::string ink(std::string_view text, Ink ink) const { return paint(text, ink, options_.color); }
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_ += fmt::format(format, std::forward<Args>(args)...);
-    out_ += '\n';
-  }
-
-  // The place of the failure and its reason, before all else. All of an error is on stderr.
-  void lead() {
-    if (result_.met()) return;
-    const auto mistake = mistake_of(run_, {judgement_.values, judgement_.steps, judgement_.parted});
-    const std::int64_t at = result_.line_to_look_at();
-    const std::string statement =
-        at > 0 ? fmt::format("line {}: {}", at, source_line(run_, static_cast<int>(at)))
-               : "the run";
-    const bool caused =
-        !run_.error && mistake && mistake->value != nullptr && !mistake->value->cause.empty();
-    line("{}  {}", ink(run_.error ? "failed" : "wrong ", Ink::kBad), statement);
-    line("why     {}\n", caused ? cause_text(mistake->value->cause) : failure_text(result_));
-  }
-
-  void header() {
-    const Scenario& scenario = run_.scenario;
-    std::string title = scenario.title.empty() ? scenario.file->file() : scenario.title;
-    if (!scenario.point.empty()) title += " (" + scenario.point + ")";
-    line("{}", ink(title, Ink::kTitle));
-    std::string where =
-        fmt::format("mesh {}  {}", run_.layout->text(), counted(scenario.world, "rank"));
-    if (scenario.world > run_.layout->size()) {
-      where += fmt::format(" ({} outside the mesh)", scenario.world - run_.layout->size());
-    }
-    if (run_.shapes_only()) {
-      return line("{}  {} backend, seed {}", where, run_.options.backend, scenario.seed);
-    }
-    const std::string device = run_.options.device.name;
-    const SchedulerOptions& schedule = run_.options.schedule;
-    std::string order = fmt::format("{} scheduler", scheduler_name(run_.options));
-    if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
-    // The usual level is not shown.
-    const std::string_view level = product_level();
-    const bool usual = device != "cpu" || level == "avx2" || level == "neon";
-    line("{}  {} backend, {}{}{}, seed {}", where, run_.options.backend,
-         device == "cpu" ? "" : "device " + device + ", ", order,
-         usual ? "" : fmt::format(", {} products", level), scenario.seed);
-  }
-
-  bool whole() const { return options_.length == ReportLength::kFull; }
-
-  void sections() {
-    inputs();
-    const std::vector<LineVisit> visits = line_visits(run_.events);
-    const std::vector<LineReport> lines = line_reports(result_, visits);
-    if (whole()) {
-      out_ += listing_.passes();
-    } else {
-      overview(visits, lines);
-    }
-    compute(lines, visits);
-    gradients();
-    printed();
-    warnings();
-    sums();
-    memory();
-    classes();
-    if (!judgement_.promise.empty()) {
-      // The conditions, in brackets, are a line of their own.
-      std::string promise = judgement_.promise;
-      const std::size_t bracket = promise.find(" (");
-      if (bracket != std::string::npos) promise.replace(bracket, 1, "\n  ");
-      line("\norders of ranks: {}", promise);
-    }
-    if (!run_.live_microbatches.empty()) {
-      line("live microbatches by rank: {}", text_of_list(run_.live_microbatches, " "));
-    }
-    expected_failure();
-    steps();
-    values();
-    expectations();
-  }
-
-  void summary() {
-    const Cost cost = cost_of(run_);
-    line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, cost.collectives,
-         bytes_text(cost.sent_bytes), time_text(cost.predicted_us));
-    if (cost.collectives > 0) links();
-    memory();
-    warnings();
-    if (!result_.met()) line("{}", ink(failure_text(result_), Ink::kBad));
-  }
-
-  // All events of one line of the source, and its values.
-  void one_line() {
-    std::vector<bool> wanted;
-    for (const TraceEvent& event : run_.events) {
-      wanted.push_back(event.position.line == options_.line);
-    }
-    out_ += listing_.visits(wanted);
-    bool begun = false;
-    for (const ValueReport& value : judgement_.values) {
-      if (line_of(run_, value) != options_.line || value.name.ends_with(".grad")) continue;
-      if (!begun) line("\n{}", ink("values", Ink::kTitle));
-      begun = true;
-      out_ += listing_.value_line(value);
-    }
-  }
-
-  void overview(const std::vector<LineVisit>& visits, const std::vector<LineReport>& lines) {
-    if (lines.empty()) return;
-    // The table is in the order of lines: often the order in which they ran.
-    const bool in_order = std::ranges::is_sorted(
-        visits, {}, [](const LineVisit& visit) { return std::pair(visit.pass, visit.line); });
-    const bool one_pass = visits.empty() || visits.front().pass == visits.back().pass;
-    if (!in_order || !one_pass) {
-      line("\n{}", ink("in order of execution, by line", Ink::kTitle));
-      out_ += order_text(run_, visits, options_.width);
-    }
-    const bool moves =
-        std::ranges::any_of(lines, [](const LineReport& one) { return !one.moves.empty(); });
-    line("\n{}{}", ink("by line", Ink::kTitle),
-         moves ? ink(fmt::format("{:>{}} {:>9} {:>9}", "times", options_.width - 27, "sent",
-                                 "predicted"),
-                     Ink::kDim)
-               : "");
-    out_ += line_table_text(run_, lines, options_.color, options_.width);
-  }
-
-  void inputs() {
-    if (run_.inputs.empty()) return;
-    line("\n{}", ink("inputs", Ink::kTitle));
-    const std::size_t width = column_width(run_.inputs, &InputReport::name, 0);
-    for (const InputReport& input : run_.inputs) {
-      const std::string held = fmt::format(
-          "{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)), run_.reporting_rank);
-      line("  {:<{}}  {:<{}} {}", input.name, width, input.type, type_width_, ink(held, Ink::kDim));
-    }
-  }
-
-  void gradients() {
-    constexpr std::size_t kMostShown = 10;
-    std::vector<const ValueReport*> gradients;
-    for (const ValueReport& value : judgement_.values) {
-      if (value.name.ends_with(".grad")) gradients.push_back(&value);
-    }
-    if (gradients.empty()) return;
-    line("\n{}", ink("gradients", Ink::kTitle));
-    const std::size_t shown = whole() ? gradients.size() : std::min(kMostShown, gradients.size());
-    for (std::size_t i = 0; i < shown; ++i) out_ += listing_.value_line(*gradients[i]);
-    if (shown < gradients.size()) line("       and {} more: --full", gradients.size() - shown);
-  }
-
-  void warnings() {
-    for (const std::string& text : warnings_of(result_)) {
-      line("\n{}", ink("warning: " + text, Ink::kWarn));
-    }
-    if (run_.ran_on_host.empty()) return;
-    line("\n{}", ink(fmt::format("ran on the host, for want of a kernel on device {}: {}",
-                                 run_.options.device.name, text_of_list(run_.ran_on_host, ", ")),
-                     Ink::kWarn));
-  }
-
-  void printed() {
-    if (options_.rank) return printed_by(*options_.rank);
-    const std::vector<PrintedBy> lines = merged_prints(run_.printed);
-    if (!lines.empty()) line("\n{}", ink("printed", Ink::kTitle));
-    for (const PrintedBy& printed : lines) {
-      const bool all = printed.who.size() == run_.printed.size();
-      const std::string who = all ? "" : printers_text(run_, printed.who) + ": ";
-      line("  {}{}", ink(who, Ink::kDim), printed.text);
-    }
-  }
-
-  void printed_by(std::int64_t rank) {
-    const std::vector<PrintedLine>& lines = run_.printed[printer_of(run_, rank)];
-    if (!lines.empty()) line("\n{}", ink(fmt::format("printed by rank {}", rank), Ink::kTitle));
-    for (const PrintedLine& printed : lines) line("  {}", printed.text);
-  }
+// Bytes, times and memory.
+class RunFigures : protected ReportLines {
+ protected:
+  using ReportLines::ReportLines;
 
   void sums() {
     const std::vector<CollectiveSum> sums = collective_sums(run_);
@@ -369,172 +165,205 @@ class RunText {
     }
     if (count > kMostShown) line("  and {} more classes", count - kMostShown);
   }
+};
+
+class RunText : RunFigures {
+ public:
+  RunText(const ScenarioResult& result, const RunTextOptions& options)
+      : RunFigures(result, options), listing_(result, options) {
+    type_width_ = column_width(result.judgement.values, &ValueReport::type, 34);
+    type_width_ = column_width(result.run.inputs, &InputReport::type, type_width_);
+  }
+
+  std::string build_calls() { return listing_.calls(); }
+
+  std::string build() {
+    lead();
+    header();
+    if (options_.line > 0) {
+      one_line();
+    } else if (!options_.why.empty() && !whole()) {
+      out_ += listing_.visits(listing_.asked());
+    } else if (options_.length == ReportLength::kSummary) {
+      summary();
+    } else {
+      sections();
+    }
+    last_line();
+    return std::move(out_);
+  }
+
+ private:
+  // The place of the failure and its reason, before all else. All of an error is on stderr.
+  void lead() {
+    if (result_.met()) return;
+    const auto mistake = mistake_of(run_, {judgement_.values, judgement_.steps, judgement_.parted});
+    const std::int64_t at = result_.line_to_look_at();
+    const std::string statement =
+        at > 0 ? fmt::format("line {}: {}", at, source_line(run_, static_cast<int>(at)))
+               : "the run";
+    const bool caused =
+        !run_.error && mistake && mistake->value != nullptr && !mistake->value->cause.empty();
+    line("{}  {}", ink(run_.error ? "failed" : "wrong ", Ink::kBad), statement);
+    line("why     {}\n", caused ? cause_text(mistake->value->cause) : failure_text(result_));
+  }
+
+  void header() {
+    const Scenario& scenario = run_.scenario;
+    std::string title = scenario.title.empty() ? scenario.file->file() : scenario.title;
+    if (!scenario.point.empty()) title += " (" + scenario.point + ")";
+    line("{}", ink(title, Ink::kTitle));
+    std::string where =
+        fmt::format("mesh {}  {}", run_.layout->text(), counted(scenario.world, "rank"));
+    if (scenario.world > run_.layout->size()) {
+      where += fmt::format(" ({} outside the mesh)", scenario.world - run_.layout->size());
+    }
+    if (run_.shapes_only()) {
+      return line("{}  {} backend, seed {}", where, run_.options.backend, scenario.seed);
+    }
+    const std::string device = run_.options.device.name;
+    const SchedulerOptions& schedule = run_.options.schedule;
+    std::string order = fmt::format("{} scheduler", scheduler_name(run_.options));
+    if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
+    // The usual level is not shown.
+    const std::string_view level = product_level();
+    const bool usual = device != "cpu" || level == "avx2" || level == "neon";
+    line("{}  {} backend, {}{}{}, seed {}", where, run_.options.backend,
+         device == "cpu" ? "" : "device " + device + ", ", order,
+         usual ? "" : fmt::format(", {} products", level), scenario.seed);
+  }
+
+  void sections() {
+    inputs();
+    const std::vector<LineVisit> visits = line_visits(run_.events);
+    const std::vector<LineReport> lines = line_reports(result_, visits);
+    if (whole()) {
+      out_ += listing_.passes();
+    } else {
+      overview(visits, lines);
+    }
+    compute(lines, visits);
+    gradients();
+    printed();
+    warnings();
+    sums();
+    memory();
+    classes();
+    if (!judgement_.promise.empty()) {
+      // The conditions, in brackets, are a line of their own.
+      std::string promise = judgement_.promise;
+      const std::size_t bracket = promise.find(" (");
+      if (bracket != std::string::npos) promise.replace(bracket, 1, "\n  ");
+      line("\norders of ranks: {}", promise);
+    }
+    if (!run_.live_microbatches.empty()) {
+      line("live microbatches by rank: {}", text_of_list(run_.live_microbatches, " "));
+    }
+    expected_failure();
+    out_ += verdict_text(result_, options_);
+  }
+
+  void summary() {
+    const Cost cost = cost_of(run_);
+    line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, cost.collectives,
+         bytes_text(cost.sent_bytes), time_text(cost.predicted_us));
+    if (cost.collectives > 0) links();
+    memory();
+    warnings();
+    if (!result_.met()) line("{}", ink(failure_text(result_), Ink::kBad));
+  }
+
+  // All events of one line of the source, and its values.
+  void one_line() {
+    std::vector<bool> wanted;
+    for (const TraceEvent& event : run_.events) {
+      wanted.push_back(event.position.line == options_.line);
+    }
+    out_ += listing_.visits(wanted);
+    bool begun = false;
+    for (const ValueReport& value : judgement_.values) {
+      if (line_of(run_, value) != options_.line || value.name.ends_with(".grad")) continue;
+      if (!begun) line("\n{}", ink("values", Ink::kTitle));
+      begun = true;
+      out_ += listing_.value_line(value);
+    }
+  }
+
+  void overview(const std::vector<LineVisit>& visits, const std::vector<LineReport>& lines) {
+    if (lines.empty()) return;
+    // The table is in the order of lines: often the order in which they ran.
+    const bool in_order = std::ranges::is_sorted(
+        visits, {}, [](const LineVisit& visit) { return std::pair(visit.pass, visit.line); });
+    const bool one_pass = visits.empty() || visits.front().pass == visits.back().pass;
+    if (!in_order || !one_pass) {
+      line("\n{}", ink("in order of execution, by line", Ink::kTitle));
+      out_ += order_text(run_, visits, options_.width);
+    }
+    const bool moves =
+        std::ranges::any_of(lines, [](const LineReport& one) { return !one.moves.empty(); });
+    line("\n{}{}", ink("by line", Ink::kTitle),
+         moves ? ink(fmt::format("{:>{}} {:>9} {:>9}", "times", options_.width - 27, "sent",
+                                 "predicted"),
+                     Ink::kDim)
+               : "");
+    out_ += line_table_text(run_, lines, options_.color, options_.width);
+  }
+
+  void inputs() {
+    if (run_.inputs.empty()) return;
+    line("\n{}", ink("inputs", Ink::kTitle));
+    const std::size_t width = column_width(run_.inputs, &InputReport::name, 0);
+    for (const InputReport& input : run_.inputs) {
+      const std::string held = fmt::format(
+          "{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)), run_.reporting_rank);
+      line("  {:<{}}  {:<{}} {}", input.name, width, input.type, type_width_, ink(held, Ink::kDim));
+    }
+  }
+
+  void gradients() {
+    constexpr std::size_t kMostShown = 10;
+    std::vector<const ValueReport*> gradients;
+    for (const ValueReport& value : judgement_.values) {
+      if (value.name.ends_with(".grad")) gradients.push_back(&value);
+    }
+    if (gradients.empty()) return;
+    line("\n{}", ink("gradients", Ink::kTitle));
+    const std::size_t shown = whole() ? gradients.size() : std::min(kMostShown, gradients.size());
+    for (std::size_t i = 0; i < shown; ++i) out_ += listing_.value_line(*gradients[i]);
+    if (shown < gradients.size()) line("       and {} more: --full", gradients.size() - shown);
+  }
+
+  void warnings() {
+    for (const std::string& text : warnings_of(result_)) {
+      line("\n{}", ink("warning: " + text, Ink::kWarn));
+    }
+    if (run_.ran_on_host.empty()) return;
+    line("\n{}", ink(fmt::format("ran on the host, for want of a kernel on device {}: {}",
+                                 run_.options.device.name, text_of_list(run_.ran_on_host, ", ")),
+                     Ink::kWarn));
+  }
+
+  void printed() {
+    if (options_.rank) return printed_by(*options_.rank);
+    const std::vector<PrintedBy> lines = merged_prints(run_.printed);
+    if (!lines.empty()) line("\n{}", ink("printed", Ink::kTitle));
+    for (const PrintedBy& printed : lines) {
+      const bool all = printed.who.size() == run_.printed.size();
+      const std::string who = all ? "" : printers_text(run_, printed.who) + ": ";
+      line("  {}{}", ink(who, Ink::kDim), printed.text);
+    }
+  }
+
+  void printed_by(std::int64_t rank) {
+    const std::vector<PrintedLine>& lines = run_.printed[printer_of(run_, rank)];
+    if (!lines.empty()) line("\n{}", ink(fmt::format("printed by rank {}", rank), Ink::kTitle));
+    for (const PrintedLine& printed : lines) line("  {}", printed.text);
+  }
 
   void expected_failure() {
     if (!run_.error || !judgement_.failure_expected) return;
     line("\n{}", ink("the expected error", Ink::kDim));
     line("{}", ink(run_.error->text(), Ink::kDim));
-  }
-
-  void values() {
-    if (run_.error) return;
-    if (run_.shapes_only()) {
-      return line("\n{}", ink(fmt::format("{}; {} values not computed", judgement_.not_verified,
-                                          judgement_.values.size()),
-                              Ink::kTitle));
-    }
-    line("{}{}", ends_on_title_ ? "" : "\n",
-         ink("values against the single-device run", Ink::kTitle));
-    const std::size_t begun = out_.size();
-    if (!judgement_.not_verified.empty()) line("  not verified: {}", judgement_.not_verified);
-    if (!judgement_.not_verified_fix.empty()) line("  fix: {}", judgement_.not_verified_fix);
-    first_wrong();
-    for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) told(outcome);
-    std::map<std::string, int> agreed_by;
-    std::map<std::pair<Outcome, std::string>, int> others;
-    double worst = 0;
-    const ValueReport* worst_value = nullptr;
-    for (const ValueReport& value : judgement_.values) {
-      const bool silent =
-          value.outcome() == Outcome::kOnTheWay || value.outcome() == Outcome::kPartOfCause;
-      if (!is_verified(value)) {
-        if (!is_off(value) && (whole() || !silent)) ++others[{value.outcome(), value.reason}];
-        continue;
-      }
-      ++agreed_by[how_text(value)];
-      const Comparison& comparison = value.comparison;
-      const double share = comparison.allowed > 0 ? comparison.error / comparison.allowed : 0;
-      if (comparison.agreement == Agreement::kEnvelope && share >= worst) {
-        worst = share;
-        worst_value = &value;
-      }
-    }
-    std::vector<std::string> agreed;
-    for (const auto& [how, count] : agreed_by) agreed.push_back(fmt::format("{} {}", count, how));
-    if (!agreed.empty()) agreed.front() = "verified: " + agreed.front();
-    listed(agreed, begun);
-    amplified();
-    accumulated();
-    if (worst_value != nullptr && worst > 0) {
-      line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
-           worst_value->name, 100 * worst);
-    }
-    for (const auto& [other, count] : others) {
-      line("  {:>4} {}: {}", count, word_of(other.first), other.second);
-    }
-  }
-
-  // Values that somebody has to look at, each with what is known of it.
-  void told(Outcome outcome) {
-    constexpr int kMost = 8;
-    int count = 0;
-    for (const ValueReport& value : judgement_.values) {
-      if (value.outcome() != outcome) continue;
-      if (++count > kMost && !whole()) continue;
-      const bool wrong = outcome == Outcome::kWrong;
-      line("  {} {} {} ({})", ink(std::string(word_of(outcome)), wrong ? Ink::kBad : Ink::kWarn),
-           shown_name(value), value.type, value.where.at());
-      line("        {}", wrong ? value.comparison.what : value.reason);
-      if (!value.holders.empty()) line("        held by {}", value.holders);
-      if (!value.cause.empty()) line("        {}", cause_text(value.cause));
-    }
-    if (count > kMost && !whole()) {
-      line("  and {} more: --full", count - kMost);
-    }
-  }
-
-  // Below each other in the full report. On two screens on one row, and on the row of the title if
-  // nothing is between: `begun` is the place where the text below it begins.
-  void listed(const std::vector<std::string>& texts, std::size_t begun) {
-    if (texts.empty()) return;
-    if (whole()) {
-      for (const std::string& text : texts) {
-        const std::size_t digits = text.find(' ');
-        line("  {:>{}}{}", "", 4 - std::min<std::size_t>(4, digits), text);
-      }
-    } else if (out_.size() != begun) {
-      line("  {}", text_of_list(texts, ", "));
-    } else {
-      out_.pop_back();
-      line(": {}", text_of_list(texts, ", "));
-      ends_on_title_ = true;
-    }
-  }
-
-  // Every call on its own operands.
-  void steps() {
-    const StepVerdict& steps = judgement_.steps;
-    if (run_.error && !steps.wrong) return;
-    if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
-    if (!steps.judged || run_.shapes_only()) return;
-    const std::size_t before = out_.size();
-    line("\n{}", ink("single calls", Ink::kTitle));
-    const std::size_t begun = out_.size();
-    if (steps.wrong) {
-      line("  {} {}", ink("wrong", Ink::kBad), to_string(steps.wrong->place));
-      line("        {}", steps.wrong->text());
-      if (steps.wrong_calls > 1) line("        the first of {} wrong calls", steps.wrong_calls);
-    }
-    std::vector<std::string> right;
-    if (steps.bitwise > 0) right.push_back(fmt::format("{} exact", steps.bitwise));
-    if (steps.bounded > 0) {
-      right.push_back(fmt::format("{} within rounding", steps.bounded));
-    }
-    listed(right, begun);
-    if (steps.undecided_calls > 0) {
-      line("  {:>4} undecided, {} elements: rounding decides", steps.undecided_calls,
-           steps.undecided_elements);
-    }
-    for (const auto& [reason, count] : steps.skipped) line("  {:>4} not judged: {}", count, reason);
-    if (steps.non_finite) {
-      line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
-    }
-    if (out_.size() == begun) out_.resize(before);  // a run that failed before its first call
-  }
-
-  // Values that are right in f64 and far from the single-device run in their own dtype.
-  void amplified() {
-    const ValueReport* worst = nullptr;
-    for (const ValueReport& value : judgement_.values) {
-      if (!is_verified(value) || value.comparison.agreement != Agreement::kRounding) continue;
-      if (worst == nullptr || value.comparison.roundings > worst->comparison.roundings) {
-        worst = &value;
-      }
-    }
-    if (worst == nullptr) return;
-    // For a value that is not compared by its size, the number of roundings has no meaning.
-    const double times = worst->comparison.roundings;
-    const std::string how = times < 1 ? "" : fmt::format(", amplified {:.0f} times", times);
-    line("       rounding{}: {} ({})", how, shown_name(*worst), worst->where.at());
-  }
-
-  void accumulated() {
-    for (const ValueReport& value : judgement_.values) {
-      if (value.passes < 2) continue;
-      line("       {} adds up {} backward passes: nothing cleared it between them", value.name,
-           value.passes);
-    }
-  }
-
-  // The first place to look at: values that follow from a wrong one are wrong, too.
-  void first_wrong() {
-    const auto& values = judgement_.values;
-    if (std::count_if(values.begin(), values.end(), is_wrong) < 2) return;
-    const auto first = std::find_if(values.begin(), values.end(), is_wrong);
-    line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
-  }
-
-  void expectations() {
-    if (judgement_.expectations.empty()) return;
-    line("\n{}", ink("expected", Ink::kTitle));
-    const std::size_t width = column_width(judgement_.expectations, &ExpectationReport::what, 24);
-    for (const ExpectationReport& expectation : judgement_.expectations) {
-      const std::string mark =
-          expectation.met ? ink("met ", Ink::kGood) : ink("not met", Ink::kBad);
-      line("  {} {:<{}} {}", mark, expectation.what, width, expectation.text);
-      if (!expectation.met && expectation.where.source)
-        line("          {}", expectation.where.at());
-    }
   }
 
   // Whether a command with this file alone can blame it: it fails whoever runs first.
@@ -569,14 +398,8 @@ class RunText {
     line("        shardlab advise {} tries cheaper programs", run_.scenario.file->file());
   }
 
-  const ScenarioResult& result_;
-  const Run& run_;
-  const ScenarioJudgement& judgement_;
-  const RunTextOptions& options_;
   RunListing listing_;
   std::size_t type_width_ = 0;
-  bool ends_on_title_ = false;  ///< of a section that is its title
-  std::string out_;
 };
 
 }  // namespace

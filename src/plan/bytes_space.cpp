@@ -22,7 +22,6 @@
 #include "plan/bytes_space.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace shardlab {
 namespace {
@@ -44,6 +43,26 @@ bool BytesSpace::fits(const DTensorSpec& source) {
   for (const std::int64_t size : source.layout()->shape()) dims += size > 1 ? 1 : 0;
   return dims <= kMostMeshDims && source.ndim() <= kMostTensorDims &&
          source.layout()->size() <= kMostRanks;
+}
+
+std::vector<CutSequence> cut_sequences(std::span<const std::int64_t> sizes) {
+  std::vector<CutSequence> sequences(1);
+  sequences[0].child.fill(-1);
+  for (std::size_t at = 0; at < sequences.size(); ++at) {
+    for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+      if (sequences[at].mask & (1u << dim)) continue;
+      CutSequence longer = sequences[at];
+      longer.parent = static_cast<std::int16_t>(at);
+      longer.last = static_cast<std::uint8_t>(dim);
+      longer.mask = static_cast<std::uint8_t>(longer.mask | (1u << dim));
+      longer.pieces *= sizes[dim];
+      longer.dims.push_back(dim);
+      longer.child.fill(-1);
+      sequences[at].child[dim] = static_cast<std::int16_t>(sequences.size());
+      sequences.push_back(longer);
+    }
+  }
+  return sequences;
 }
 
 BytesSpace::BytesSpace(const DTensorSpec& source, const DTensorSpec& target,
@@ -69,7 +88,7 @@ BytesSpace::BytesSpace(const DTensorSpec& source, const DTensorSpec& target,
     }
   }
   collect_partials(source, target);
-  add_sequences();
+  sequences_ = cut_sequences(std::span(sizes_).first(mesh_dims_.size()));
   cuts_.resize(sequences_.size() * std::max<std::size_t>(1, shape_.size()));
   find_link_classes(source, options);
   goal_ = state_of(ordered_state(target));
@@ -86,25 +105,6 @@ void BytesSpace::collect_partials(const DTensorSpec& source, const DTensorSpec& 
       if (found == partials_.end()) partials_.push_back(placement);
       if (spec != &target) continue;
       if (std::ranges::find(wanted_, index) == wanted_.end()) wanted_.push_back(index);
-    }
-  }
-}
-
-void BytesSpace::add_sequences() {
-  sequences_.emplace_back();
-  sequences_[0].child.fill(-1);
-  for (std::size_t at = 0; at < sequences_.size(); ++at) {
-    for (std::size_t dim = 0; dim < mesh_dims_.size(); ++dim) {
-      if (sequences_[at].mask & (1u << dim)) continue;
-      Sequence longer = sequences_[at];
-      longer.parent = static_cast<std::int16_t>(at);
-      longer.last = static_cast<std::uint8_t>(dim);
-      longer.mask = static_cast<std::uint8_t>(longer.mask | (1u << dim));
-      longer.pieces *= sizes_[dim];
-      longer.dims.push_back(dim);
-      longer.child.fill(-1);
-      sequences_[at].child[dim] = static_cast<std::int16_t>(sequences_.size());
-      sequences_.push_back(longer);
     }
   }
 }
@@ -212,7 +212,7 @@ BytesSpace::State BytesSpace::with_shard(const State& state, std::size_t dim,
                                          std::size_t tensor_dim) const {
   State result = state;
   std::int16_t& sequence = result.cuts[tensor_dim];
-  const Sequence& before = sequences_[static_cast<std::size_t>(sequence)];
+  const CutSequence& before = sequences_[static_cast<std::size_t>(sequence)];
   result.codes[dim] =
       static_cast<std::uint8_t>(kFirstShard + tensor_dim * kPlaces + before.dims.size());
   sequence = before.child[dim];
@@ -243,7 +243,7 @@ BytesSpace::Cuts& BytesSpace::cuts(std::size_t dim, std::int16_t sequence) {
   Cuts& made = cuts_[dim * sequences_.size() + index];
   if (made.ready) return made;
   made.ready = true;
-  const Sequence& cut = sequences_[index];
+  const CutSequence& cut = sequences_[index];
   if (cut.parent < 0) {
     made.pieces = {{0, shape_[dim]}};
   } else {

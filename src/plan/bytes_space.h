@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "plan/state.h"
@@ -23,10 +22,22 @@ struct BytesCost {
 };
 BytesCost operator+(const BytesCost& a, const BytesCost& b);
 
+/// A sequence of mesh dims that cut one tensor dim.
+struct CutSequence {
+  static constexpr std::size_t kMostMeshDims = 5;  ///< without those of size 1
+  std::int16_t parent = -1;
+  std::uint8_t last = 0, mask = 0;
+  std::int64_t pieces = 1;
+  std::array<std::int16_t, kMostMeshDims> child{};
+  InlineVector<std::size_t, kMostMeshDims> dims;
+};
+/// All sequences of mesh dims of these sizes, as a tree; the first is empty.
+std::vector<CutSequence> cut_sequences(std::span<const std::int64_t> sizes);
+
 /// The graph that is searched: states are nodes, collectives and exchanges are edges.
 class BytesSpace {
  public:
-  static constexpr std::size_t kMostMeshDims = 5;  ///< without those of size 1
+  static constexpr std::size_t kMostMeshDims = CutSequence::kMostMeshDims;
   static constexpr std::size_t kMostTensorDims = 6;
   static constexpr std::int64_t kMostRanks = 1024;
 
@@ -77,14 +88,6 @@ class BytesSpace {
     std::int64_t start, size;
     bool operator==(const Interval&) const = default;
   };
-  /// A sequence of mesh dims that cut one tensor dim.
-  struct Sequence {
-    std::int16_t parent = -1;
-    std::uint8_t last = 0, mask = 0;
-    std::int64_t pieces = 1;
-    std::array<std::int16_t, kMostMeshDims> child{};
-    InlineVector<std::size_t, kMostMeshDims> dims;
-  };
   /// The pieces of one tensor dim under a sequence.
   struct Cuts {
     bool ready = false;
@@ -106,7 +109,6 @@ class BytesSpace {
   static std::size_t place(std::uint8_t code) { return (code - kFirstShard) % kPlaces; }
 
   void collect_partials(const DTensorSpec& source, const DTensorSpec& target);
-  void add_sequences();
   void find_link_classes(const DTensorSpec& source, const PlanOptions& options);
   void find_islands(const DTensorSpec& target);
 
@@ -143,7 +145,7 @@ class BytesSpace {
   InlineVector<std::size_t, 4> wanted_;  ///< partials of the target
   std::size_t ranks_ = 1;
   std::vector<std::array<std::uint8_t, kMostMeshDims>> coordinates_;  ///< by stripped mesh index
-  std::vector<Sequence> sequences_;
+  std::vector<CutSequence> sequences_;
   std::vector<Cuts> cuts_;  ///< tensor dim * sequences + sequence
   State goal_;
   bool one_link_class_ = true;
@@ -186,7 +188,7 @@ void BytesSpace::fill_exchange(const State& from, State& next, std::size_t dim, 
                                Visit&& visit) {
   if (dim == shape_.size()) return fill_uncut(from, next, 0, visit);
   for (const std::int16_t sequence : alike(dim, from.cuts[dim])) {
-    const Sequence& chosen = sequences_[static_cast<std::size_t>(sequence)];
+    const CutSequence& chosen = sequences_[static_cast<std::size_t>(sequence)];
     if (chosen.mask & used) continue;
     next.cuts[dim] = sequence;
     for (std::size_t at = 0; at < chosen.dims.size(); ++at) {

@@ -39,10 +39,188 @@ bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
 char closing_of(char open) { return open == '(' ? ')' : open == '[' ? ']' : '}'; }
 
-class Lexer {
+// A place in the text, and the numbers and strings that begin there.
+class Literals {
+ protected:
+  Literals(const SourceText& source, SourceSpan range)
+      : source_(source), text_(source.text()), at_(range.begin), end_(range.end) {}
+
+  char peek(std::uint32_t ahead = 0) const {
+    return at_ + ahead < end_ ? text_[at_ + ahead] : '\0';
+  }
+  SourceSpan here(std::uint32_t length = 1) const { return {at_, std::min(at_ + length, end_)}; }
+
+  // Digits with single underscores between them; returns them without.
+  std::string digits(bool (*wanted)(char)) {
+    std::string out;
+    while (wanted(peek()) || (peek() == '_' && wanted(peek(1)) && !out.empty())) {
+      if (peek() != '_') out += peek();
+      ++at_;
+    }
+    return out;
+  }
+
+  Token number() {
+    const std::uint32_t start = at_;
+    if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'o' || peek(1) == 'b' || peek(1) == 'X' ||
+                          peek(1) == 'O' || peek(1) == 'B')) {
+      return based_integer(start);
+    }
+    std::string value = digits(is_digit);
+    bool real = false;
+    if (peek() == '.') {
+      real = true;
+      value += '.';
+      ++at_;
+      value += digits(is_digit);
+    }
+    if (peek() == 'e' || peek() == 'E') {
+      const bool sign = peek(1) == '+' || peek(1) == '-';
+      if (is_digit(peek(sign ? 2 : 1))) {
+        real = true;
+        value += 'e';
+        if (sign) value += peek(1);
+        at_ += sign ? 2 : 1;
+        value += digits(is_digit);
+      }
+    }
+    if (is_name_part(peek())) refuse_number(start);
+    if (real) return real_number(start, value);
+    if (value.size() > 1 && value[0] == '0' && value.find_first_not_of('0') != std::string::npos) {
+      refuse(source_, {start, at_}, "a whole number does not start with 0",
+             "leave the zeros out, or write 0o for octal");
+    }
+    return integer(start, value, 10);
+  }
+
+  [[noreturn]] void refuse_number(std::uint32_t start) {
+    const bool imaginary = (peek() == 'j' || peek() == 'J') && !is_name_part(peek(1));
+    if (imaginary) {
+      refuse_not_yet(source_, {start, at_ + 1}, "complex numbers in programs",
+                     "keep the real and the imaginary part in two tensors");
+    }
+    refuse(source_, {start, at_ + 1}, "this is not a number", "put a blank or an operator between");
+  }
+
+  Token based_integer(std::uint32_t start) {
+    const char letter = static_cast<char>(peek(1) | 0x20);
+    at_ += peek(2) == '_' ? 3 : 2;
+    const std::string value = digits(
+        [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
+    if (value.empty() || is_name_part(peek())) refuse_number(start);
+    return integer(start, value, letter == 'x' ? 16 : letter == 'o' ? 8 : 2);
+  }
+
+  Token integer(std::uint32_t start, const std::string& value, int base) {
+    Token token{.kind = TokenKind::kInt, .span = {start, at_}};
+    const char* last = value.data() + value.size();
+    const auto [stop, fault] = std::from_chars(value.data(), last, token.integer, base);
+    if (fault == std::errc::result_out_of_range) {
+      refuse(source_, token.span, "this number does not fit into 64 bits",
+             "use numbers below 2^63, or a float: 1e20");
+    }
+    if (stop != last) {
+      refuse(source_, token.span, "this base does not have that digit",
+             "0x takes 0-9 and a-f, 0o takes 0-7, 0b takes 0 and 1");
+    }
+    return token;
+  }
+
+  Token real_number(std::uint32_t start, const std::string& value) {
+    Token token{.kind = TokenKind::kFloat, .span = {start, at_}};
+    const char* last = value.data() + value.size();
+    const auto [stop, fault] = read_real(value.data(), last, token.real);
+    if (fault == std::errc::result_out_of_range)
+      token.real = out_of_range(value);
+    else if (stop != last) {
+      refuse(source_, token.span, "this is not a number", "write it as 1.5 or 1e-3");
+    }
+    return token;
+  }
+
+  // Python takes 1e999 as infinity, 1e-999 as zero.
+  static double out_of_range(const std::string& value) {
+    return value.find("e-") == std::string::npos ? HUGE_VAL : 0.0;
+  }
+
+  // Letters before the quote of a string (0 to 2), or -1 when no string starts here.
+  int string_prefix() const {
+    for (std::uint32_t length = 0; length <= 2; ++length) {
+      const char c = peek(length);
+      if (c == '"' || c == '\'') return static_cast<int>(length);
+      if (!is_name_start(c)) return -1;
+    }
+    return -1;
+  }
+
+  Token string(int prefix_length) {
+    const std::uint32_t start = at_;
+    bool raw = false, format = false;
+    for (int i = 0; i < prefix_length; ++i) {
+      const char letter = static_cast<char>(peek() | 0x20);
+      const bool fresh = (letter == 'r' && !raw) || (letter == 'f' && !format);
+      if (!fresh) {
+        refuse(source_, here(),
+               fmt::format("strings with the prefix '{}' are not supported",
+                           text_.substr(start, prefix_length)),
+               "use no prefix, r or f");
+      }
+      raw = raw || letter == 'r';
+      format = format || letter == 'f';
+      ++at_;
+    }
+    const std::uint32_t quotes = peek(1) == peek() && peek(2) == peek() ? 3 : 1;
+    const std::string_view quote = text_.substr(at_, quotes);
+    at_ += quotes;
+    const std::uint32_t body = at_;
+    const std::string_view content = string_body(start, quote, format);
+    Token token{.kind = format ? TokenKind::kFString : TokenKind::kString, .span = {start, at_}};
+    token.body = body;
+    if (format && raw) {
+      refuse(source_, token.span, "strings with the prefix 'rf' are not supported",
+             "use f, and write \\\\ for a backslash");
+    }
+    token.text = raw || format ? std::string(content) : decode_escapes(source_, content, body);
+    return token;
+  }
+
+  // Strings in the fields of an f-string may have its quotes, as since Python 3.12. A '{' that no
+  // '}' closes is like any other character, and so are those after it.
+  std::string_view string_body(std::uint32_t start, std::string_view quote, bool fields) {
+    const std::uint32_t body = at_;
+    while (at_ < end_) {
+      if (fields && text_[at_] == '{') {
+        const std::size_t close =
+            peek(1) == '{' ? at_ + 1 : end_of_field(text_.substr(0, end_), at_ + 1, quote);
+        const std::string_view field = text_.substr(at_, close - at_);
+        fields = close != std::string_view::npos &&
+                 (quote.size() == 3 || field.find('\n') == std::string_view::npos);
+        if (fields) at_ = static_cast<std::uint32_t>(close);
+        at_ += 1;
+        continue;
+      }
+      if (text_.substr(at_, end_ - at_).starts_with(quote)) {
+        const std::string_view content = text_.substr(body, at_ - body);
+        at_ += static_cast<std::uint32_t>(quote.size());
+        return content;
+      }
+      if (quote.size() == 1 && text_[at_] == '\n') break;
+      at_ += text_[at_] == '\\' ? 2 : 1;
+    }
+    refuse(source_, {start, start + 1}, "this string is never closed",
+           fmt::format("add {}", quote));
+  }
+
+  const SourceText& source_;
+  std::string_view text_;
+  std::uint32_t at_;
+  std::uint32_t end_;
+};
+
+class Lexer : Literals {
  public:
   Lexer(const SourceText& source, SourceSpan range, LexMode mode)
-      : source_(source), text_(source.text()), at_(range.begin), end_(range.end), mode_(mode) {}
+      : Literals(source, range), mode_(mode) {}
 
   std::vector<Token> run() {
     check_line_ends();
@@ -64,11 +242,6 @@ class Lexer {
   }
 
  private:
-  char peek(std::uint32_t ahead = 0) const {
-    return at_ + ahead < end_ ? text_[at_ + ahead] : '\0';
-  }
-  SourceSpan here(std::uint32_t length = 1) const { return {at_, std::min(at_ + length, end_)}; }
-
   // Python ends a line at a lone carriage return, editors and messages do not.
   void check_line_ends() {
     for (std::uint32_t i = at_; i < end_; ++i) {
@@ -166,8 +339,8 @@ class Lexer {
 
   void token() {
     const char c = peek();
-    if (is_digit(c) || (c == '.' && is_digit(peek(1)))) return number();
-    if (const int quote = string_prefix(); quote >= 0) return string(quote);
+    if (is_digit(c) || (c == '.' && is_digit(peek(1)))) return tokens_.push_back(number());
+    if (const int quote = string_prefix(); quote >= 0) return tokens_.push_back(string(quote));
     if (is_name_start(c)) return name();
     op();
   }
@@ -252,171 +425,6 @@ class Lexer {
     open_.pop_back();
   }
 
-  // Digits with single underscores between them; returns them without.
-  std::string digits(bool (*wanted)(char)) {
-    std::string out;
-    while (wanted(peek()) || (peek() == '_' && wanted(peek(1)) && !out.empty())) {
-      if (peek() != '_') out += peek();
-      ++at_;
-    }
-    return out;
-  }
-
-  void number() {
-    const std::uint32_t start = at_;
-    if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'o' || peek(1) == 'b' || peek(1) == 'X' ||
-                          peek(1) == 'O' || peek(1) == 'B')) {
-      return based_integer(start);
-    }
-    std::string value = digits(is_digit);
-    bool real = false;
-    if (peek() == '.') {
-      real = true;
-      value += '.';
-      ++at_;
-      value += digits(is_digit);
-    }
-    if (peek() == 'e' || peek() == 'E') {
-      const bool sign = peek(1) == '+' || peek(1) == '-';
-      if (is_digit(peek(sign ? 2 : 1))) {
-        real = true;
-        value += 'e';
-        if (sign) value += peek(1);
-        at_ += sign ? 2 : 1;
-        value += digits(is_digit);
-      }
-    }
-    if (is_name_part(peek())) refuse_number(start);
-    if (real) return push_real(start, value);
-    if (value.size() > 1 && value[0] == '0' && value.find_first_not_of('0') != std::string::npos) {
-      refuse(source_, {start, at_}, "a whole number does not start with 0",
-             "leave the zeros out, or write 0o for octal");
-    }
-    push_integer(start, value, 10);
-  }
-
-  [[noreturn]] void refuse_number(std::uint32_t start) {
-    const bool imaginary = (peek() == 'j' || peek() == 'J') && !is_name_part(peek(1));
-    if (imaginary) {
-      refuse_not_yet(source_, {start, at_ + 1}, "complex numbers in programs",
-                     "keep the real and the imaginary part in two tensors");
-    }
-    refuse(source_, {start, at_ + 1}, "this is not a number", "put a blank or an operator between");
-  }
-
-  void based_integer(std::uint32_t start) {
-    const char letter = static_cast<char>(peek(1) | 0x20);
-    at_ += peek(2) == '_' ? 3 : 2;
-    const std::string value = digits(
-        [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
-    if (value.empty() || is_name_part(peek())) refuse_number(start);
-    push_integer(start, value, letter == 'x' ? 16 : letter == 'o' ? 8 : 2);
-  }
-
-  void push_integer(std::uint32_t start, const std::string& value, int base) {
-    Token token{.kind = TokenKind::kInt, .span = {start, at_}};
-    const char* last = value.data() + value.size();
-    const auto [stop, fault] = std::from_chars(value.data(), last, token.integer, base);
-    if (fault == std::errc::result_out_of_range) {
-      refuse(source_, token.span, "this number does not fit into 64 bits",
-             "use numbers below 2^63, or a float: 1e20");
-    }
-    if (stop != last) {
-      refuse(source_, token.span, "this base does not have that digit",
-             "0x takes 0-9 and a-f, 0o takes 0-7, 0b takes 0 and 1");
-    }
-    tokens_.push_back(std::move(token));
-  }
-
-  void push_real(std::uint32_t start, const std::string& value) {
-    Token token{.kind = TokenKind::kFloat, .span = {start, at_}};
-    const char* last = value.data() + value.size();
-    const auto [stop, fault] = read_real(value.data(), last, token.real);
-    if (fault == std::errc::result_out_of_range)
-      token.real = out_of_range(value);
-    else if (stop != last) {
-      refuse(source_, token.span, "this is not a number", "write it as 1.5 or 1e-3");
-    }
-    tokens_.push_back(std::move(token));
-  }
-
-  // Python takes 1e999 as infinity, 1e-999 as zero.
-  static double out_of_range(const std::string& value) {
-    return value.find("e-") == std::string::npos ? HUGE_VAL : 0.0;
-  }
-
-  // Letters before the quote of a string (0 to 2), or -1 when no string starts here.
-  int string_prefix() const {
-    for (std::uint32_t length = 0; length <= 2; ++length) {
-      const char c = peek(length);
-      if (c == '"' || c == '\'') return static_cast<int>(length);
-      if (!is_name_start(c)) return -1;
-    }
-    return -1;
-  }
-
-  void string(int prefix_length) {
-    const std::uint32_t start = at_;
-    bool raw = false, format = false;
-    for (int i = 0; i < prefix_length; ++i) {
-      const char letter = static_cast<char>(peek() | 0x20);
-      const bool fresh = (letter == 'r' && !raw) || (letter == 'f' && !format);
-      if (!fresh) {
-        refuse(source_, here(),
-               fmt::format("strings with the prefix '{}' are not supported",
-                           text_.substr(start, prefix_length)),
-               "use no prefix, r or f");
-      }
-      raw = raw || letter == 'r';
-      format = format || letter == 'f';
-      ++at_;
-    }
-    const std::uint32_t quotes = peek(1) == peek() && peek(2) == peek() ? 3 : 1;
-    const std::string_view quote = text_.substr(at_, quotes);
-    at_ += quotes;
-    const std::uint32_t body = at_;
-    const std::string_view content = string_body(start, quote, format);
-    Token token{.kind = format ? TokenKind::kFString : TokenKind::kString, .span = {start, at_}};
-    token.body = body;
-    if (format && raw) {
-      refuse(source_, token.span, "strings with the prefix 'rf' are not supported",
-             "use f, and write \\\\ for a backslash");
-    }
-    token.text = raw || format ? std::string(content) : decode_escapes(source_, content, body);
-    tokens_.push_back(std::move(token));
-  }
-
-  // Strings in the fields of an f-string may have its quotes, as since Python 3.12. A '{' that no
-  // '}' closes is like any other character, and so are those after it.
-  std::string_view string_body(std::uint32_t start, std::string_view quote, bool fields) {
-    const std::uint32_t body = at_;
-    while (at_ < end_) {
-      if (fields && text_[at_] == '{') {
-        const std::size_t close =
-            peek(1) == '{' ? at_ + 1 : end_of_field(text_.substr(0, end_), at_ + 1, quote);
-        const std::string_view field = text_.substr(at_, close - at_);
-        fields = close != std::string_view::npos &&
-                 (quote.size() == 3 || field.find('\n') == std::string_view::npos);
-        if (fields) at_ = static_cast<std::uint32_t>(close);
-        at_ += 1;
-        continue;
-      }
-      if (text_.substr(at_, end_ - at_).starts_with(quote)) {
-        const std::string_view content = text_.substr(body, at_ - body);
-        at_ += static_cast<std::uint32_t>(quote.size());
-        return content;
-      }
-      if (quote.size() == 1 && text_[at_] == '\n') break;
-      at_ += text_[at_] == '\\' ? 2 : 1;
-    }
-    refuse(source_, {start, start + 1}, "this string is never closed",
-           fmt::format("add {}", quote));
-  }
-
-  const SourceText& source_;
-  std::string_view text_;
-  std::uint32_t at_;
-  std::uint32_t end_;
   LexMode mode_;
   std::vector<Token> tokens_;
   std::vector<std::uint32_t> open_;          // offsets of the brackets that are open
