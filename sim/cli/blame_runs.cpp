@@ -32,13 +32,6 @@ Json run_of(const std::string& file, const RunArguments& arguments) {
   return parsed_json(run_json(run_scenario(scenario, all_ops(), options)));
 }
 
-const Json* value_of(const Json& run, const Json& name, const Json& occurrence) {
-  for (const Json& value : run.at("values")) {
-    if (value.at("name") == name && value.at("occurrence") == occurrence) return &value;
-  }
-  return nullptr;
-}
-
 std::string cause_text(const Json& value) {
   return fmt::format("{} [{}], line {}", value.at("cause").get<std::string>(),
                      value.at("cause_id").get<std::string>(), value.at("cause_line").dump());
@@ -58,7 +51,7 @@ std::string part_of_cause(const Json& run, const Json& value) {
 
 // The word of one device on it.
 std::string verdict_text(const Json& run, const Json& value) {
-  const Json* own = value_of(run, value.at("name"), value.at("occurrence"));
+  const Json* own = same_value(run, value);
   if (own == nullptr) return "has none";
   if (own->value("row", "") == "C") return part_of_cause(run, *own);
   if (!own->contains("verdict")) return "is not verified";
@@ -76,12 +69,7 @@ std::vector<DifferentValue> different_values(const Json& a, const Json& b) {
   std::vector<DifferentValue> all;
   for (const Difference& one : diff_values(a, b).differences) {
     for (const Json* run : {&a, &b}) {
-      const auto found = std::ranges::find_if(run->at("values"), [&](const Json& value) {
-        const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
-        std::string about = "value " + value.at("name").get<std::string>();
-        if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
-        return about == one.about;
-      });
+      const auto found = std::ranges::find(run->at("values"), one.about, about_value);
       if (found == run->at("values").end()) continue;
       all.push_back({&*found, one.text.substr(one.text.rfind('\n') + 1)});
       break;

@@ -7,6 +7,7 @@
 #include "base/bytes_text.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "redistribute/between_meshes.h"
@@ -37,10 +38,8 @@ void add_link(Topology& topology, const std::string& text, const MeshLayout& lay
 
 std::uint32_t flattened_mask(const std::string& text, const MeshLayout& layout) {
   std::uint32_t mask = 0;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    mask |= 1u << dim_of("--flatten", text.substr(at, end - at), layout);
-    at = end + 1;
+  for (const std::string_view dim : parts_of_text(text, ",")) {
+    mask |= 1u << dim_of("--flatten", std::string(dim), layout);
   }
   return mask;
 }

@@ -138,9 +138,8 @@ int convert(const ReshardArguments& arguments) {
         "\n");
     return kFine;
   }
-  print_text(fmt::format("{}: {}, {}, {}\n", arguments.paths[1],
-                         counted(static_cast<std::int64_t>(files.size()), "file"),
-                         counted(static_cast<std::int64_t>(tensors.size()), "tensor"),
+  print_text(fmt::format("{}: {}, {}, {}\n", arguments.paths[1], counted(std::ssize(files), "file"),
+                         counted(std::ssize(tensors), "tensor"),
                          bytes_text(static_cast<double>(bytes))));
   for (const Edit& edit : arguments.edits) print_text("  edit     " + edit.command() + "\n");
   if (!arguments.edits.empty())
@@ -150,7 +149,7 @@ int convert(const ReshardArguments& arguments) {
                            counted(overlaps, "tensor"), arguments.paths[0]));
   if (!from.objects().empty())
     print_text(fmt::format("  left out {}: safetensors holds tensors alone\n",
-                           counted(static_cast<std::int64_t>(from.objects().size()), "object")));
+                           counted(std::ssize(from.objects()), "object")));
   return kFine;
 }
 
@@ -204,7 +203,7 @@ void check_arguments(const ReshardArguments& arguments) {
     fail(Fix{"--check A --against step.json.gz"}, "--against: no --check");
   if (arguments.paths.size() != (one ? 1 : 2)) {
     fail(Fix{"shardlab reshard FROM TO, --check A B or --check A --against step.json.gz"},
-         "reshard: {} given", counted(static_cast<std::int64_t>(arguments.paths.size()), "path"));
+         "reshard: {} given", counted(std::ssize(arguments.paths), "path"));
   }
   const bool placed = !arguments.placements.empty() || arguments.plan != ReshardArguments().plan;
   if (arguments.check && (placed || !arguments.mesh.empty() || arguments.force)) {

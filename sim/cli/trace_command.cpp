@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/open_recording.h"
@@ -93,13 +94,12 @@ int check_guards(const Scenario& scenario, const OpRegistry& registry,
 
 std::vector<std::int64_t> listed_ranks(const std::string& text) {
   std::vector<std::int64_t> ranks;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
+  for (const std::string_view part : parts_of_text(text, ",")) {
     std::int64_t rank = 0;
-    const auto [last, error] = std::from_chars(&text[at], text.data() + end, rank);
-    if (error != std::errc() || last != text.data() + end || rank < 0) refuse_ranks(text);
+    const char* const end = part.data() + part.size();
+    const auto [last, error] = std::from_chars(part.data(), end, rank);
+    if (error != std::errc() || last != end || rank < 0) refuse_ranks(text);
     ranks.push_back(rank);
-    at = end + 1;
   }
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

@@ -10,6 +10,7 @@
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/holdings.h"
+#include "sim/report/text_table.h"
 
 namespace shardlab {
 
@@ -20,13 +21,11 @@ std::string plain(std::string_view text) { return escaped_text(text, "\\x{:02x}"
 // "layers.*.wq.weight" of "layers.3.wq.weight".
 std::string pattern_of(const std::string& name) {
   std::string pattern;
-  for (std::size_t at = 0, end = 0; at <= name.size(); at = end + 1) {
-    end = std::min(name.find('.', at), name.size());
-    const std::string part = name.substr(at, end - at);
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
-    pattern += (at == 0 ? "" : ".") + (number ? "*" : part);
+  for (const std::string_view part : parts_of_text(name, ".")) {
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    pattern += fmt::format(".{}", number ? "*" : part);
   }
-  return pattern;
+  return pattern.substr(1);
 }
 
 // Lines that are equal but for the numbers of a name, in the order of the first of each.
@@ -41,23 +40,13 @@ class Folded {
     ++rows_[found->second].times;
   }
   std::string text() const {
-    std::vector<std::size_t> widths;
-    std::string out;
-    for (const bool print : {false, true}) {
-      for (const Row& row : rows_) {
-        std::vector<std::string> cells = {plain(row.times > 1 ? pattern_of(row.name) : row.name)};
-        cells.insert(cells.end(), row.columns.begin(), row.columns.end());
-        if (row.times > 1) cells.push_back(fmt::format("x {}", row.times));
-        widths.resize(std::max(widths.size(), cells.size()), 0);
-        std::string line = " ";
-        for (std::size_t i = 0; i < cells.size(); ++i) {
-          widths[i] = std::max(widths[i], cells[i].size());
-          line += fmt::format(" {:{}}", cells[i], widths[i] + 1);
-        }
-        if (print) out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      }
+    std::vector<TableRow> rows;
+    for (const Row& row : rows_) {
+      TableRow& cells = rows.emplace_back(row.columns);
+      cells.insert(cells.begin(), plain(row.times > 1 ? pattern_of(row.name) : row.name));
+      if (row.times > 1) cells.push_back(fmt::format("x {}", row.times));
     }
-    return out;
+    return text_table(rows, "<", "  ");
   }
 
  private:
@@ -125,9 +114,9 @@ std::string checkpoint_text(const Checkpoint& checkpoint, bool full) {
   std::int64_t bytes = 0;
   Folded tensors(full), objects(full), faults(full);
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    tensors.add(tensor.name, {tensor.text(), bytes_text(static_cast<double>(tensor.bytes())),
-                              counted(static_cast<std::int64_t>(tensor.pieces.size()), "piece"),
-                              files_text(checkpoint, tensor)});
+    tensors.add(tensor.name,
+                {tensor.text(), bytes_text(static_cast<double>(tensor.bytes())),
+                 counted(std::ssize(tensor.pieces), "piece"), files_text(checkpoint, tensor)});
     auto& [count, of_type] = totals[tensor.type == nullptr ? "not read" : tensor.type->name];
     ++count;
     of_type += tensor.bytes();
@@ -139,11 +128,10 @@ std::string checkpoint_text(const Checkpoint& checkpoint, bool full) {
     const std::string text = checkpoint.print(object);
     objects.add(object.name, {text.size() > 60 && !full ? text.substr(0, 60) + "..." : text});
   }
-  std::string text =
-      fmt::format("{}: {}, {}, {}, {}\n", checkpoint.path(), checkpoint.format(),
-                  counted(static_cast<std::int64_t>(checkpoint.files().size()), "file"),
-                  counted(static_cast<std::int64_t>(checkpoint.tensors().size()), "tensor"),
-                  bytes_text(static_cast<double>(bytes)));
+  std::string text = fmt::format("{}: {}, {}, {}, {}\n", checkpoint.path(), checkpoint.format(),
+                                 counted(std::ssize(checkpoint.files()), "file"),
+                                 counted(std::ssize(checkpoint.tensors()), "tensor"),
+                                 bytes_text(static_cast<double>(bytes)));
   text += tensors.text() + "\n";
   for (const auto& [type, sum] : totals)
     text += fmt::format("  {:8} {}, {}\n", type, counted(sum.first, "tensor"),
@@ -207,7 +195,7 @@ std::string stored_tensor_text(const Checkpoint& checkpoint, const StoredTensor&
                          plain(checkpoint.files()[piece.file]));
   }
   std::string text = fmt::format("{} {}, {}\n", plain(tensor.name), tensor.text(),
-                                 counted(static_cast<std::int64_t>(tensor.pieces.size()), "piece"));
+                                 counted(std::ssize(tensor.pieces), "piece"));
   text += draw_holdings(tensor.shape, holdings, options) + "\n  rank  indices  file\n" + table;
   for (const PieceFault& fault : faults_of(tensor))
     text += "\n  " + fault_text(checkpoint, tensor, fault) + "\n";
@@ -226,8 +214,7 @@ std::string comparison_text(const CheckpointComparison& comparison, const std::s
     lone.add(one.name, {one.type, (one.in_a ? "in A alone" : "in B alone") + more});
   }
   if (!comparison.differences.empty())
-    text += fmt::format("different  {}\n{}",
-                        counted(static_cast<std::int64_t>(comparison.differences.size()), "tensor"),
+    text += fmt::format("different  {}\n{}", counted(std::ssize(comparison.differences), "tensor"),
                         differences.text());
   text += lone.text();
   for (const std::string& line : comparison.others) text += "  " + plain(line) + "\n";

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/language/syntax/characters.h"
+
 namespace shardlab {
 
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-bool follows(char letter) { return (static_cast<unsigned char>(letter) & 0xC0) == 0x80; }
 
 // Bytes of the UTF-8 character that `text` begins with; 0 when there is none, or XML has no such
 // character.
@@ -26,7 +26,7 @@ std::size_t character_size(std::string_view text) {
   if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
   std::uint32_t point = first & (0xFFu >> (size + 1));
   for (std::size_t i = 1; i < size; ++i) {
-    if (!follows(text[i])) return 0;
+    if (starts_character(text[i])) return 0;
     point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
   }
   const bool overlong = point < (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u);

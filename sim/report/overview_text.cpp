@@ -10,6 +10,7 @@
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
+#include "sim/language/syntax/characters.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/outcome_text.h"
 #include "sim/report/repeats.h"
@@ -19,8 +20,7 @@ namespace shardlab {
 namespace {
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
 }
 
 class OrderText {
@@ -388,15 +388,9 @@ std::string time_text(double us) {
 }
 
 std::string shortened(std::string_view text, std::size_t width) {
-  if (characters(text) <= width) return std::string(text);
-  std::size_t end = 0, count = 0;
-  while (end < text.size() && count + 3 < width) {
-    do {
-      ++end;
-    } while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
-    ++count;
-  }
-  return std::string(text.substr(0, end)) + "...";
+  const std::vector<std::string_view> all = characters_of(text);
+  if (all.size() <= width) return std::string(text);
+  return std::string(text.data(), all[width - std::min<std::size_t>(width, 3)].data()) + "...";
 }
 
 }  // namespace shardlab

@@ -106,7 +106,7 @@ Row summary_row(const PlanReport& report, const PlannerAnswer& answer) {
 std::string summary(const PlanReport& report) {
   std::vector<Row> rows{{"planner", "", "steps", "received", "over bound", "predicted", "peak"}};
   for (const PlannerAnswer& answer : report.answers) rows.push_back(summary_row(report, answer));
-  return text_table(rows, 2, "  ");
+  return text_table(rows, "<<>", "  ");
 }
 
 /// "1->2, 2->4": sender and receiver of each piece.
@@ -141,7 +141,7 @@ std::string steps_text(const PlannerAnswer& answer) {
     rows.push_back({fmt::format("{}", index + 1), action, state_text(*plan.source, step),
                     range_text(figures), us_text(figures.us), whole_bytes(figures.peak)});
   }
-  return text_table(rows, 3, "  ");
+  return text_table(rows, "<<<>", "  ");
 }
 
 std::string drawings_text(const PlannerAnswer& answer, const DrawOptions& options) {

@@ -56,6 +56,10 @@ std::string diff_json(const std::vector<RunDiff>& runs);
 /// True when products of the two runs add up in orders of their own, as those of AVX2 and AVX-512
 /// do.
 bool other_products(const nlohmann::json& a, const nlohmann::json& b);
+/// The value of a run with the name and occurrence of this one; null: it has none.
+const nlohmann::json* same_value(const nlohmann::json& run, const nlohmann::json& value);
+/// "value y", "value y, assignment 2".
+std::string about_value(const nlohmann::json& value);
 /// The theme "values"; `a` and `b` are runs.
 DiffSection diff_values(const nlohmann::json& a, const nlohmann::json& b);
 

@@ -105,7 +105,7 @@ class ValueDiff {
           {}};
     }
     for (const Json& value : a_.at("values")) {
-      const Json* other = find(b_, value);
+      const Json* other = same_value(b_, value);
       if (other == nullptr) {
         differ(value, "only A has it");
       } else {
@@ -113,7 +113,7 @@ class ValueDiff {
       }
     }
     for (const Json& value : b_.at("values")) {
-      if (find(a_, value) == nullptr) differ(value, "only B has it");
+      if (same_value(a_, value) == nullptr) differ(value, "only B has it");
     }
     section_.name = "values";
     section_.text = fmt::format("{} bitwise, {} within the envelope", bitwise_, envelope_);
@@ -127,16 +127,6 @@ class ValueDiff {
   }
 
  private:
-  static const Json* find(const Json& run, const Json& value) {
-    for (const Json& other : run.at("values")) {
-      if (other.at("name") == value.at("name") &&
-          other.at("occurrence") == value.at("occurrence")) {
-        return &other;
-      }
-    }
-    return nullptr;
-  }
-
   std::string why_types_only() const {
     for (const Json* run : {&a_, &b_}) {
       if (run->contains("not_verified")) return run->at("not_verified").get<std::string>();
@@ -145,11 +135,9 @@ class ValueDiff {
   }
 
   void differ(const Json& value, const std::string& text) {
-    std::string about = "value " + value.at("name").get<std::string>();
-    const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
-    if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
     const std::string at = value.contains("at") ? value.at("at").get<std::string>() + "\n" : "";
-    section_.differences.push_back({about, at + text, integer_or<std::size_t>(value, "event", 0)});
+    section_.differences.push_back(
+        {about_value(value), at + text, integer_or<std::size_t>(value, "event", 0)});
   }
 
   void compare(const Json& a, const Json& b) {
@@ -199,6 +187,20 @@ class ValueDiff {
 
 bool other_products(const Json& a, const Json& b) {
   return a.contains("products") && b.contains("products") && a.at("products") != b.at("products");
+}
+
+const Json* same_value(const Json& run, const Json& value) {
+  for (const Json& other : run.at("values")) {
+    const bool same = other.at("name") == value.at("name");
+    if (same && other.at("occurrence") == value.at("occurrence")) return &other;
+  }
+  return nullptr;
+}
+
+std::string about_value(const Json& value) {
+  const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
+  return fmt::format("value {}{}", value.at("name").get<std::string>(),
+                     occurrence > 0 ? fmt::format(", assignment {}", occurrence + 1) : "");
 }
 
 DiffSection diff_values(const Json& a, const Json& b) { return ValueDiff(a, b).build(); }

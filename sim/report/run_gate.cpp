@@ -12,6 +12,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/overview_text.h"
 
@@ -220,10 +221,8 @@ bool GatedRun::met() const {
 
 std::vector<Gate> parse_gates(const std::string& text) {
   std::vector<Gate> gates;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t end = std::min(text.find(',', from), text.size());
-    gates.push_back(parse_gate(text.substr(from, end - from)));
-    from = end + 1;
+  for (const std::string_view gate : parts_of_text(text, ",")) {
+    gates.push_back(parse_gate(std::string(gate)));
   }
   return gates;
 }

@@ -1,19 +1,13 @@
-// runs_table.h - several runs side by side, and the plain table that they are printed in.
+// runs_table.h - several runs side by side.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/judge/scenario_run.h"
+#include "sim/report/text_table.h"
 
 namespace shardlab {
-
-using TableRow = std::vector<std::string>;
-
-/// Columns padded to their widest cell; those after the first `left` are aligned to the right.
-std::string text_table(const std::vector<TableRow>& rows, std::size_t left,
-                       std::string_view indent);
 
 /// One line a run, such as a point of [matrix] or a plan: what the reporting rank's collectives
 /// send, their predicted time, the most that a rank holds, and how the run ended. The label of

@@ -16,6 +16,7 @@
 #include "mesh/type_string.h"
 #include "sim/report/grid.h"
 #include "sim/report/holdings.h"
+#include "sim/report/text_table.h"
 
 namespace shardlab {
 namespace {
@@ -92,20 +93,13 @@ std::string meaning_text(const DTensorSpec& spec, std::size_t mesh_dim) {
 }
 
 std::string meanings_text(const DTensorSpec& spec) {
-  std::size_t name_width = 0, placement_width = 0;
   const auto& names = spec.layout()->names();
+  std::vector<TableRow> rows;
   for (std::size_t dim = 0; dim < names.size(); ++dim) {
-    name_width =
-        std::max(name_width, fmt::format("{}:{}", names[dim], spec.layout()->size(dim)).size());
-    placement_width = std::max(placement_width, to_string(spec.placement(dim)).size());
+    rows.push_back({fmt::format("{}:{}", names[dim], spec.layout()->size(dim)),
+                    to_string(spec.placement(dim)), meaning_text(spec, dim)});
   }
-  std::string text;
-  for (std::size_t dim = 0; dim < names.size(); ++dim) {
-    text += fmt::format("  {:{}}  {:{}}  {}\n",
-                        fmt::format("{}:{}", names[dim], spec.layout()->size(dim)), name_width,
-                        to_string(spec.placement(dim)), placement_width, meaning_text(spec, dim));
-  }
-  return text;
+  return text_table(rows, "<", "  ");
 }
 
 // ---- the drawing ----
@@ -259,29 +253,6 @@ std::string owned_text(const LocalView& view) {
   return fmt::format("[{}]", text_of_list(dims, ", "));
 }
 
-using TableRow = std::vector<std::string>;
-
-std::string table_text(const std::vector<TableRow>& rows) {
-  std::vector<std::size_t> widths;
-  for (const TableRow& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const TableRow& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      // numbers to the right, lists to the left
-      const bool left = i >= 1 && i <= 3;
-      line += left ? fmt::format(" {:<{}} ", row[i], widths[i])
-                   : fmt::format(" {:>{}} ", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 TableRow table_row(const DTensorSpec& spec, std::int64_t index) {
   const Holding holding = holding_at(spec, index);
   std::vector<std::string> at;
@@ -310,7 +281,7 @@ std::string ranks_text(const DTensorSpec& spec, const DrawOptions& options) {
   for (std::int64_t index = size - tail; index < size; ++index) {
     rows.push_back(table_row(spec, index));
   }
-  return "\n" + table_text(rows);
+  return "\n" + text_table(rows, "><<<>", "  ");
 }
 
 std::string totals_text(const DTensorSpec& spec) {

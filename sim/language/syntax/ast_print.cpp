@@ -2,6 +2,7 @@
 
 #include "base/text_of_list.h"
 #include "sim/language/syntax/ast.h"
+#include "sim/language/syntax/numbers.h"
 
 namespace shardlab::ast {
 
@@ -38,9 +39,7 @@ struct Printer {
   std::string operator()(bool value) const { return value ? "True" : "False"; }
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const {
-    if (value == value && value > 1e308 * 10) return "1e999";
-    const std::string text = fmt::format("{}", value);
-    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+    return value > 1e308 * 10 ? "1e999" : float_text(value);
   }
   std::string operator()(const std::string& value) const { return string_literal(value); }
 
