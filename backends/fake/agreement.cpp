@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <numeric>
 #include <tuple>
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "backends/fake/class_log.h"

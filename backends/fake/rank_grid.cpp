@@ -4,7 +4,6 @@
 // the other, which a sum of hashes per coordinate compares in one pass over the ranks.
 #include "backends/fake/rank_grid.h"
 
-#include <algorithm>
 #include <limits>
 #include <map>
 #include <numeric>

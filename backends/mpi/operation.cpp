@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstring>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "backends/shared/patience.h"

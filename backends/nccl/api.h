@@ -5,7 +5,6 @@
 
 #include <climits>
 #include <cstddef>
-#include <cstdint>
 
 namespace shardlab::nccl {
 

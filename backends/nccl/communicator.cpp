@@ -3,7 +3,6 @@
 // integers and bytes.
 #include "backends/nccl/communicator.h"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>

@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 #include <vector>
 

@@ -4,7 +4,6 @@
 
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "backends/nccl/library.h"
 #include "backends/shared/patience.h"

@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <span>
-#include <utility>
 
 #include "base/error.h"
 

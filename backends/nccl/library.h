@@ -2,7 +2,7 @@
 // program that does not communicate through NCCL pays nothing for it.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 
 #include "backends/nccl/api.h"

@@ -2,9 +2,6 @@
 // collectives, reductions that NCCL does not do, and floats as integers, which it reduces.
 #pragma once
 
-#include <functional>
-#include <memory>
-
 #include "backends/nccl/api.h"
 #include "backends/shared/ordered.h"
 #include "backends/shared/reduce.h"

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "backends/nccl/session.h"
 #include "backends/process/control_channel.h"

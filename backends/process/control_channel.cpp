@@ -4,10 +4,7 @@
 // others; for rank 0 every other process does, by asking.
 #include "backends/process/control_channel.h"
 
-#include <algorithm>
 #include <atomic>
-#include <functional>
-#include <memory>
 #include <new>
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include "backends/shared/meeting.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "base/place_text.h"

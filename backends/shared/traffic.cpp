@@ -4,6 +4,7 @@
 #include "backends/shared/traffic.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace shardlab {

@@ -3,7 +3,6 @@
 #include "backends/threads/communicator.h"
 
 #include <map>
-#include <memory>
 #include <tuple>
 #include <utility>
 

@@ -5,7 +5,6 @@
 #include "backends/threads/group.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "backends/threads/execute.h"

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "backends/threads/communicator.h"
-#include "backends/threads/threads.h"
 
 namespace shardlab {
 

@@ -2,7 +2,6 @@
 // are found by a digest of the values that make them, so that only new ones become text.
 #include "sim/autopsy/flight_values.h"
 
-#include <algorithm>
 #include <charconv>
 
 namespace shardlab {

@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "sim/checkpoint/checkpoint.h"
 #include "sim/checkpoint/torch_file.h"

@@ -3,7 +3,6 @@
 #include "sim/checkpoint/compare.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <unordered_map>
 

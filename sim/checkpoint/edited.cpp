@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <set>
 
 #include "base/fix.h"

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <map>
 
 #include "base/error.h"
 #include "base/escaped_text.h"

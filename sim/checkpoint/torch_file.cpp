@@ -3,7 +3,6 @@
 #include "sim/checkpoint/torch_file.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/fix.h"
 #include "base/hash.h"

@@ -1,7 +1,6 @@
 // The text of commands.txt says which options a command has; the rows here say what each sets.
 #include "sim/cli/command_line.h"
 
-#include <functional>
 #include <map>
 #include <string_view>
 #include <vector>

@@ -3,7 +3,6 @@
 #include "sim/files/json.h"
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <utility>
 

@@ -2,8 +2,6 @@
 // depends on, run again. Reports and commands use it.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "sim/run/run.h"

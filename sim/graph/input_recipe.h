@@ -1,8 +1,6 @@
 // input_recipe.h - a graph as the scenario of its ranks before it runs.
 #pragma once
 
-#include <string>
-
 #include "sim/scenario/scenario.h"
 #include "trace/graph.h"
 

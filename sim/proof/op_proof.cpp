@@ -3,7 +3,6 @@
 #include "sim/proof/op_proof.h"
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <utility>
 

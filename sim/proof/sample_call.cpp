@@ -8,7 +8,6 @@
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
 #include "schema/argument.h"
-#include "schema/calls.h"
 #include "schema/op_row.h"
 #include "tensor/host.h"
 

@@ -3,7 +3,6 @@
 #include "sim/proof/sample_forms.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <set>
 

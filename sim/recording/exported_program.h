@@ -2,8 +2,6 @@
 // calls, the tensors of its archive are inputs.
 #pragma once
 
-#include <string>
-
 #include "sim/recording/export_options.h"
 #include "sim/recording/exported_archive.h"
 #include "sim/recording/recorded_program.h"

@@ -1,10 +1,8 @@
 // exported_tensors.h - the tensors of an exported program's graph, by name.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "sim/recording/exported_archive.h"
 #include "sim/recording/exported_sizes.h"

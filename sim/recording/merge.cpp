@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <stdexcept>
 
 #include "base/error.h"
 #include "base/fix.h"

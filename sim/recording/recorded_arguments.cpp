@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "dispatch/all_ops.h"
-#include "schema/binder.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"

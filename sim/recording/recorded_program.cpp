@@ -1,13 +1,9 @@
 // Elements are those of torch: little-endian, row-major, a bool in one byte.
 #include "sim/recording/recorded_program.h"
 
-#include <algorithm>
-#include <complex>
-
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/advice.h"
-#include "sim/recording/elements.h"
 #include "tensor/host.h"
 
 namespace shardlab {

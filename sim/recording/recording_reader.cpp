@@ -3,7 +3,6 @@
 #include "sim/recording/recording_reader.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <unordered_map>
 

@@ -11,7 +11,6 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
-#include "sim/remesh/layouts.h"
 #include "sim/remesh/sequence_dims.h"
 #include "sim/remesh/tensor_parallel.h"
 #include "trace/graph.h"

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <map>
-#include <set>
-#include <vector>
 
 #include "sim/remesh/call_program.h"
 

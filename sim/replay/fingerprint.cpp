@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "sim/verify/global_value.h"
 #include "tensor/host.h"

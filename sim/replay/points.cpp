@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/error.h"
 #include "base/text_of_list.h"
 #include "sim/verify/global_value.h"

@@ -1,9 +1,7 @@
 // recorded_world.h - the ranks of a recording, which play its graph at the same time.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "mesh/spec.h"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>

@@ -2,7 +2,6 @@
 // by the ranks while they run, read when all have ended.
 #pragma once
 
-#include <array>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -2,7 +2,6 @@
 // placements.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

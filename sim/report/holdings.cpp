@@ -5,6 +5,7 @@
 #include "sim/report/holdings.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/fix.h"
 #include "base/rank_ranges.h"

@@ -1,8 +1,6 @@
 // Purposes are listed in the order of the enumeration.
 #include "sim/report/memory_text.h"
 
-#include <vector>
-
 #include "base/bytes_text.h"
 #include "sim/files/json_value.h"
 

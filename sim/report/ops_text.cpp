@@ -11,7 +11,6 @@
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/files/json_value.h"
-#include "sim/report/rule_text.h"
 
 namespace shardlab {
 

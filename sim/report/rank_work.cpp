@@ -2,7 +2,6 @@
 #include "sim/report/rank_work.h"
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/rank_ranges.h"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "base/dtype.h"
 #include "base/text_of_list.h"

@@ -4,8 +4,6 @@
 // decisions, collectives, printed lines, shapes and memory.
 #include "sim/run/class_run.h"
 
-#include <algorithm>
-
 #include "backends/fake/shape_device.h"
 #include "base/text_of_list.h"
 #include "propagate/propagator.h"

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "backends/process/wire.h"

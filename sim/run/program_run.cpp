@@ -21,9 +21,7 @@
 #include "propagate/propagator.h"
 #include "sim/log/marks.h"
 #include "sim/run/class_run.h"
-#include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
-#include "sim/run/reference_calls.h"
 #include "sim/types/typed_program.h"
 #include "sim/world/backends.h"
 

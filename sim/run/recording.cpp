@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "autograd/grad_node.h"
 #include "base/bytes_text.h"
 #include "base/fix.h"

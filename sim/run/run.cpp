@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/bytes_text.h"
 #include "base/fix.h"
 #include "mesh/local_shape.h"

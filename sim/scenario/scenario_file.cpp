@@ -10,8 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <limits>
-#include <sstream>
 
 #include "base/fix.h"
 #include "base/nearest.h"

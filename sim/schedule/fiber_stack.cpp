@@ -12,9 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "sim/schedule/stack_map.h"

@@ -1,8 +1,6 @@
 // Schedulers by name. `seeded` is the pool with one worker that draws the next rank.
 #include "sim/schedule/schedulers.h"
 
-#include <algorithm>
-
 #include "sim/schedule/pool_scheduler.h"
 #include "sim/schedule/thread_scheduler.h"
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
-#include <string>
 
 #include "backends/process/control_channel.h"
 #include "base/fix.h"

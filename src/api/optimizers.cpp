@@ -2,7 +2,6 @@
 #include "api/optimizers.h"
 
 #include <cmath>
-#include <utility>
 
 #include "api/collectives.h"
 #include "api/factories.h"

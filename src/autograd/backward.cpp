@@ -1,7 +1,6 @@
 // Backward: gradients flow from results to leaves in the order of the reference's engine.
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
-#include <exception>
 #include <functional>
 #include <span>
 #include <unordered_map>

@@ -19,7 +19,6 @@
 #pragma once
 
 #include <any>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

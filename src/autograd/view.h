@@ -5,8 +5,6 @@
 // Used by one rank; the same on every rank of a mesh.
 #pragma once
 
-#include <vector>
-
 #include "autograd/grad_node.h"
 #include "schema/calls.h"
 

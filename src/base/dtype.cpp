@@ -5,7 +5,6 @@
 #include "base/dtype.h"
 
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "base/error.h"

@@ -3,7 +3,6 @@
 
 #include <boost/container/small_vector.hpp>
 #include <span>
-#include <vector>
 
 #include "schema/calls.h"
 #include "schema/meta_args.h"

@@ -3,7 +3,6 @@
 // its handle would keep the old placements.
 #include "dispatch/prepare.h"
 
-#include "base/rank_context.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"

@@ -5,7 +5,6 @@
 #include "kernels/convert.h"
 
 #include <algorithm>
-#include <bit>
 #include <complex>
 #include <cstring>
 #include <memory>

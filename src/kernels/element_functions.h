@@ -6,7 +6,6 @@
 // gets its operands (a template of pointwise.cpp). Light enough for device compilers.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace shardlab {

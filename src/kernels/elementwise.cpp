@@ -6,7 +6,6 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
-#include <complex>
 #include <vector>
 
 #include "base/error.h"

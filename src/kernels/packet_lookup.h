@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif

@@ -2,7 +2,6 @@
 // 3", SC 2011): 128 random bits from a 128-bit counter and a 64-bit key, without state.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "kernels/functors.h"

@@ -2,8 +2,6 @@
 // ones behind, both in row-major order. Nothing is copied here: a group is a view, too.
 #include "kernels/rows.h"
 
-#include <algorithm>
-
 #include "kernels/convert.h"
 
 namespace shardlab {

@@ -4,7 +4,6 @@
 
 #include <Eigen/SVD>
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "kernels/kernel_table.h"

@@ -5,8 +5,6 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include <complex>
-#include <string>
-#include <utility>
 
 #include "base/fix.h"
 #include "kernels/kernel_table.h"

@@ -4,8 +4,6 @@
 // kernel.
 #include "kernels/strided_loop.h"
 
-#include <algorithm>
-
 #include "tensor/strided_copy.h"
 
 namespace shardlab {

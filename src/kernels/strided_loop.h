@@ -1,7 +1,6 @@
 // strided_loop.h - walking several strided arrays of one shape together, inner rows at a time.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "mesh/mesh_layout.h"
 #include "mesh/placement.h"

@@ -2,7 +2,6 @@
 // them (scenarios/README.md section 1). Printing a spec and parsing it back gives the same spec.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 // are judged and priced once per tensor and list of placements.
 #pragma once
 
-#include <limits>
 #include <span>
 #include <vector>
 

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "plan/plan.h"
 #include "propagate/decision_record.h"

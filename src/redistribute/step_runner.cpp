@@ -10,7 +10,6 @@
 #include <cmath>
 
 #include "redistribute/local_math.h"
-#include "redistribute/pieces.h"
 
 namespace shardlab {
 namespace {

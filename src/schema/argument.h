@@ -4,7 +4,6 @@
 #include <boost/container/small_vector.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <variant>
 #include <vector>

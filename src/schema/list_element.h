@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
 #include "schema/calls.h"
 #include "schema/op_descriptor.h"

@@ -1,8 +1,6 @@
 // An op is computed in one of several forms; these questions look into each of them.
 #include "schema/op_row.h"
 
-#include <variant>
-
 namespace shardlab {
 
 KernelId OpRow::kernel() const {

@@ -8,9 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <list>
 #include <map>
 #include <mutex>

@@ -3,7 +3,6 @@
 #include "tensor/host.h"
 
 #include <complex>
-#include <cstddef>
 #include <cstring>
 
 #include "base/fix.h"

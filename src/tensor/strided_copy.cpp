@@ -4,7 +4,6 @@
 #include "tensor/strided_copy.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #include "base/error.h"

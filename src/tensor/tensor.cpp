@@ -3,8 +3,6 @@
 // (writable()), so that no rank sees another one's write.
 #include "tensor/tensor.h"
 
-#include <algorithm>
-
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"

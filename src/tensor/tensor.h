@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "base/dtype.h"
 #include "base/inline_vector.h"

@@ -1,6 +1,5 @@
 // Gradients clipped by the norm of all of them, as torch.nn.utils does. Norms of one mesh are
 // combined there; of several, each is made whole on its own and the total is a plain tensor.
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/autograd.h"

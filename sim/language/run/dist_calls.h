@@ -2,7 +2,6 @@
 // in it, and the result of a call.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 

@@ -4,7 +4,6 @@
 #include "sim/language/run/mesh_value.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <unordered_map>

@@ -1,7 +1,6 @@
 // global_names.h - names that every program knows.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -2,10 +2,8 @@
 // reference computes them, dims of reductions. Pure; failures are Value and name the op.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "schema/meta_args.h"
 

@@ -2,8 +2,6 @@
 // and kernels are written for the base op and see calls of variants as calls of it.
 #include "ops/core/rows.h"
 
-#include <string_view>
-
 #include "ops/core/derived.h"
 #include "schema/aten_schemas.h"
 #include "schema/op_registry.h"

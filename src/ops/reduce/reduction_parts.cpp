@@ -1,8 +1,6 @@
 // A cut dim that stays is cut in the result, at its place among those that stay.
 #include "ops/reduce/reduction_parts.h"
 
-#include <algorithm>
-
 #include "ops/core/arguments.h"
 #include "schema/op_row.h"
 

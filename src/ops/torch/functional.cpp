@@ -13,7 +13,6 @@
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/matmul.h"
-#include "ops/core/rows.h"
 #include "ops/core/view_meta.h"
 #include "ops/elementwise/slopes.h"
 #include "ops/register.h"
