@@ -43,8 +43,7 @@ Mark& own_mark() {
 }
 
 // Calls bind() or connect() for the name of that rank.
-template <typename Function>
-Descriptor named(const std::string& job, std::int64_t rank, Function function) {
+Descriptor named(const std::string& job, std::int64_t rank, auto function) {
   Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
   fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
   sockaddr_un address{};

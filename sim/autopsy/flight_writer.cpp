@@ -28,16 +28,14 @@ constexpr std::pair<DType, std::string_view> kDTypes[] = {{DType::kF32, "Float"}
                                                           {DType::kF16, "Half"},
                                                           {DType::kBF16, "BFloat16"},
                                                           {DType::kI64, "Long"}};
-template <typename Name, typename Table>
-std::string torch_name(Name name, const Table& table) {
+std::string torch_name(auto name, const auto& table) {
   for (const auto& [ours, theirs] : table) {
     if (ours == name) return std::string(theirs);
   }
   return std::string(to_string(name));
 }
 
-template <typename Number>
-void put(std::string& out, char opcode, Number number) {
+void put(std::string& out, char opcode, auto number) {
   out += opcode;
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }

@@ -47,8 +47,7 @@ class WordNumbers {
   }
 
  private:
-  template <typename Change>
-  std::int32_t number(std::vector<std::int32_t>& numbers, std::int32_t word, Change change) const {
+  std::int32_t number(std::vector<std::int32_t>& numbers, std::int32_t word, auto change) const {
     std::map<FlightWord, std::int32_t> known;
     for (std::size_t i = 0; numbers.size() < words_.size(); ++i) {
       FlightWord one = words_[static_cast<std::int32_t>(i)];

@@ -32,8 +32,7 @@ struct ElementMistakes {
   }
 
   // Whether it makes all blocks of B from those of A: most mistakes are refuted by the first.
-  template <typename Make>
-  bool makes_b(const Make& make) const {
+  bool makes_b(const auto& make) const {
     std::size_t block = 256;
     for (std::size_t at = 0; at < pair_.a.size(); at += block, block = 1 << 20) {
       const std::string_view b = std::string_view(pair_.b).substr(at, block);

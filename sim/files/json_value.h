@@ -21,8 +21,7 @@ Json parsed_json(std::string_view text);
 
 /// Calls read(). If the JSON has another form than read() takes, as a value of another kind or an
 /// index that does not exist, refuse(text) is called, which throws.
-template <typename Read, typename Refuse>
-void read_or_refuse(const Read& read, const Refuse& refuse) {
+void read_or_refuse(const auto& read, const auto& refuse) {
   try {
     read();
   } catch (const Json::exception& error) {

@@ -210,9 +210,8 @@ class ScenarioWriter final : public GraphWriter {
     return value.text();
   }
 
-  template <typename Spell>
   std::string nested(const std::vector<Scalar>& values, const Dims& shape, std::size_t dim,
-                     std::size_t& next, const Spell& spell) const {
+                     std::size_t& next, const auto& spell) const {
     if (dim == shape.size()) {
       if (next >= values.size()) refuse("it does not say all of its elements");
       return spell(values[next++]);

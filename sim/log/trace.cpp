@@ -15,8 +15,7 @@ namespace shardlab {
 namespace {
 
 // Metadata of the tensors among `arguments`; false if one of them is distributed.
-template <typename List>
-bool plain_metas(const List& arguments, std::vector<TensorMeta>& metas) {
+bool plain_metas(const auto& arguments, std::vector<TensorMeta>& metas) {
   bool plain = true;
   for (const Argument& argument : arguments) {
     if (argument.is_list()) plain = plain_metas(argument.list(), metas) && plain;

@@ -101,8 +101,7 @@ class SampleLine {
   std::int64_t integer() { return number<std::int64_t>("an integer"); }
 
   /// Items up to a closing bracket, separated by commas.
-  template <typename Item>
-  void list(std::string_view end, const Item& item) {
+  void list(std::string_view end, const auto& item) {
     while (!take(end)) {
       item();
       if (!ahead(end)) expect(",");

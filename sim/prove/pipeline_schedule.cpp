@@ -74,8 +74,7 @@ bool is_message(Kind kind) { return kind >= Kind::kSendForward && kind <= Kind::
 bool sends(Kind kind) { return kind == Kind::kSendForward || kind == Kind::kSendBackward; }
 bool receives(Kind kind) { return kind == Kind::kReceiveForward || kind == Kind::kReceiveBackward; }
 
-template <typename Visit>
-void for_each(const PipelineSchedule& schedule, const Visit& visit) {
+void for_each(const PipelineSchedule& schedule, const auto& visit) {
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     for (std::size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       for (const PipelineAction& action : schedule.ranks[rank][i]) {

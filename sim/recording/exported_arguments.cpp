@@ -31,8 +31,7 @@ Dims integers(const JsonNode& list) {
   return all;
 }
 
-template <typename Read>
-Argument list_of(const JsonNode& list, const Read& read) {
+Argument list_of(const JsonNode& list, const auto& read) {
   ArgumentList all;
   for (const JsonNode& one : list) all.emplace_back(read(one));
   return all;

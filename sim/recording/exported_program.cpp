@@ -172,8 +172,7 @@ class ExportReader {
   }
 
   // An error inside says at which place of the program it is.
-  template <typename Read>
-  void guarded(const Read& read) {
+  void guarded(const auto& read) {
     try {
       read();
     } catch (const Error& error) {

@@ -239,15 +239,13 @@ bool is_recorded_message(const RecordedEvent& event);
 std::string without_op(std::string_view op);
 
 /// Calls visit(std::int32_t) for every value in arguments.
-template <typename Visit>
-void for_each_value_in(const std::vector<GraphArgument>& args, const Visit& visit) {
+void for_each_value_in(const std::vector<GraphArgument>& args, const auto& visit) {
   for (const GraphArgument& argument : args) {
     for_each_value(argument, [&](const ValueRef& value) { visit(value.id); });
   }
 }
 /// Calls visit(std::int32_t) for every value that an op, a call, a move or a collective takes.
-template <typename Visit>
-void for_each_operand(const RecordedEvent& event, std::size_t rank, const Visit& visit) {
+void for_each_operand(const RecordedEvent& event, std::size_t rank, const auto& visit) {
   for_each_value_in(event.args_on(rank), visit);
   for_each_value_in(event.filled, visit);
   if (event.kind == RecordedKind::kOfRanks) {
@@ -262,8 +260,7 @@ void for_each_operand(const RecordedEvent& event, std::size_t rank, const Visit&
 }
 
 /// The same of all ranks; values come several times.
-template <typename Visit>
-void for_each_operand(const RecordedEvent& event, const Visit& visit) {
+void for_each_operand(const RecordedEvent& event, const auto& visit) {
   for (std::size_t rank = 0; rank < event.ranks_of_operands(); ++rank) {
     for_each_operand(event, rank, visit);
   }

@@ -103,8 +103,7 @@ class RecordingReader {
          place.empty() ? "" : " (" + place + ")", what);
   }
 
-  template <typename Read>
-  void guarded(const Json& line, const Read& read) {
+  void guarded(const Json& line, const auto& read) {
     try {
       read();
     } catch (const Error& error) {

@@ -21,8 +21,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
 // The number of launches between searches for those that no rank can ask for any more.
 constexpr std::size_t kLaunchesBetween = 8;
 
-template <typename Visit>
-void for_each_input(const KernelCall& call, Visit visit) {
+void for_each_input(const KernelCall& call, auto visit) {
   for (const LocalArg& arg : call.args) {
     if (const auto* tensor = std::get_if<Tensor>(&arg)) visit(*tensor);
     if (const auto* tensors = std::get_if<std::vector<Tensor>>(&arg)) {

@@ -23,8 +23,7 @@ namespace shardlab {
 namespace {
 
 // Errors in the text quote the text; its place in a file is not known here.
-template <typename Parse>
-auto parsed(std::string_view text, Parse parse) {
+auto parsed(std::string_view text, auto parse) {
   try {
     return parse();
   } catch (const TypeStringError& error) {

@@ -57,8 +57,7 @@ std::vector<std::vector<std::size_t>> with_gradient(const std::vector<DTensor>& 
   return groups;
 }
 
-template <typename Of>
-ArgumentList listed(const std::vector<std::size_t>& numbers, Of of) {
+ArgumentList listed(const std::vector<std::size_t>& numbers, auto of) {
   ArgumentList list;
   for (const std::size_t i : numbers) list.push_back(of(i));
   return list;

@@ -72,8 +72,7 @@ class Walk {
   }
 
   /// `complete(leaf, gradient)` is called for each leaf that got one.
-  template <typename Complete>
-  void run(std::span<const Seeded> results, const Complete& complete) {
+  void run(std::span<const Seeded> results, const auto& complete) {
     const GradModeScope mode(records(graph_));
     find(results);
     for (const Seeded& result : results) arrive(edge_of(result.output), result.gradient);
@@ -179,8 +178,7 @@ class Walk {
     }
   }
 
-  template <typename Complete>
-  void hand_over(const Complete& complete) {
+  void hand_over(const auto& complete) {
     for (Seeded& leaf : complete_) {
       complete(leaf.output, std::move(leaf.gradient));
     }

@@ -23,8 +23,7 @@ const OpRow& definition_of(const OpRow& row) {
 }
 
 /// The results of `place` for an argument, of a list element by element.
-template <typename Place>
-Argument each_slot(const Argument& argument, const Place& place) {
+Argument each_slot(const Argument& argument, const auto& place) {
   if (!argument.is_list()) return place(argument);
   ArgumentList list;
   list.reserve(argument.list().size());
@@ -32,8 +31,7 @@ Argument each_slot(const Argument& argument, const Place& place) {
   return list;
 }
 
-template <typename Keep>
-Argument each_tensor(const Argument& argument, const Keep& keep) {
+Argument each_tensor(const Argument& argument, const auto& keep) {
   return each_slot(argument, [&](const Argument& one) {
     const bool tensor = one.is_tensor() && one.tensor().defined();
     return tensor ? Argument(keep(one.tensor())) : one;

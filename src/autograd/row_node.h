@@ -11,8 +11,7 @@ struct OpRow;
 
 /// Calls `visit(handle)` for each tensor of the results, lists flattened; undefined where there is
 /// none.
-template <typename Visit>
-void for_each_result(const Results& results, Visit visit) {
+void for_each_result(const Results& results, auto visit) {
   for (const Argument& result : results) {
     if (result.is_list()) {
       for (const Argument& element : result.list()) {

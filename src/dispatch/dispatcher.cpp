@@ -118,8 +118,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Given& given, const Output
 // Groups `count` flat tensors as the op's declared returns have them (D-54); `take` makes the next
 // one. Numbers between them have a place among the tensors where all results are counted, and are
 // None: no op computes one.
-template <typename Take>
-Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
+Results group_results(const OpDescriptor& op, std::size_t count, auto take) {
   Results results;
   results.reserve(op.returns.size());
   std::size_t next = 0;

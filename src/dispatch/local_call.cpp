@@ -156,8 +156,7 @@ LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const Local
 }
 
 // Errors name the local op and the op that it belongs to.
-template <typename Program>
-Results run_as_part_of(const LocalCall& call, const Program& program) {
+Results run_as_part_of(const LocalCall& call, const auto& program) {
   try {
     return program();
   } catch (Error& error) {

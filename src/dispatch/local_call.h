@@ -65,8 +65,7 @@ LocalTensors run_placed(const LocalCall& call, const OutputMetas& metas);
 
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None
 /// included, in schema order.
-template <typename Visit>
-void for_each_tensor_slot(const OpDescriptor& op, const Arguments& args, Visit visit) {
+void for_each_tensor_slot(const OpDescriptor& op, const Arguments& args, auto visit) {
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
     if (!op.arguments[i].type.is_tensor()) continue;
     if (args[i].is_list()) {

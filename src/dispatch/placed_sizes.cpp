@@ -12,8 +12,7 @@ constexpr std::int64_t kUndefined = -1;
 
 /// Calls visit(number) for the numbers that identify sizes of pieces, of each the number of dims,
 /// then sizes, until it returns false; false then.
-template <typename Visit>
-bool all_numbers(const LocalTensors& pieces, Visit visit) {
+bool all_numbers(const LocalTensors& pieces, auto visit) {
   for (const Tensor& piece : pieces) {
     if (!piece.defined()) {
       if (!visit(kUndefined)) return false;

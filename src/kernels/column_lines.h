@@ -58,8 +58,7 @@ class InputLines {
 
 /// Calls run(Neighbours) for all rows, as many at a time as leave their lanes room in a core's
 /// cache.
-template <typename Run>
-void for_neighbours(const RowLayout& layout, const Run& run) {
+void for_neighbours(const RowLayout& layout, const auto& run) {
   constexpr std::int64_t kMost = 1024;
   const std::int64_t all = layout.columns();
   for (std::int64_t row = 0; row < layout.rows(); row += all) {

@@ -25,8 +25,7 @@ struct Tag {
 };
 
 // Calls visit(Tag<T>{}) with the storage type of `dtype`.
-template <typename Visit>
-void with_storage_type(DType dtype, Visit&& visit) {
+void with_storage_type(DType dtype, auto&& visit) {
   switch (dtype) {
     case DType::kBool:
       return visit(Tag<bool>{});

@@ -36,8 +36,7 @@ std::int64_t local_place(const DimMap& map, std::int64_t index) {
 }
 
 // Calls run(bytes), which is a constant where it is the size of an element.
-template <typename Run>
-void with_constant_size(std::int64_t bytes, Run&& run) {
+void with_constant_size(std::int64_t bytes, auto&& run) {
   switch (bytes) {
     case 1:
       return run(std::integral_constant<std::size_t, 1>{});

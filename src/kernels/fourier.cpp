@@ -60,8 +60,7 @@ class Spectrum {
 
  private:
   // Each line along `dim` becomes one of `size` places.
-  template <typename Change>
-  void change(std::size_t dim, std::int64_t size, Change&& of_line) {
+  void change(std::size_t dim, std::int64_t size, auto&& of_line) {
     const auto from_size = static_cast<std::size_t>(shape_[dim]);
     const auto to_size = static_cast<std::size_t>(size);
     std::size_t inner = 1;

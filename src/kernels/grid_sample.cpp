@@ -202,15 +202,13 @@ class Sampler {
 
   // run(place, taps): for each combination of places around a point, its place in the input and the
   // tap of each dim. Combinations beyond the input are left out.
-  template <typename Run>
-  void around(std::int64_t point, Run&& run) const {
+  void around(std::int64_t point, auto&& run) const {
     Taps taps{};
     combine(0, 0, along(point), taps, run);
   }
 
  private:
-  template <typename Run>
-  void combine(std::size_t d, std::int64_t place, const Along& along, Taps& taps, Run& run) const {
+  void combine(std::size_t d, std::int64_t place, const Along& along, Taps& taps, auto& run) const {
     if (d == dims()) return run(place, taps);
     for (std::size_t i = 0; i < along[d].count; ++i) {
       taps[d] = &along[d].taps[i];

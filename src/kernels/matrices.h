@@ -131,8 +131,7 @@ template <typename T>
 class Written {
  public:
   explicit Written(const Tensor& out) : out_(out), elements_(scratch<T>(out.numel())) {}
-  template <typename Values>
-  void append(const Values& values) {
+  void append(const auto& values) {
     for (Eigen::Index i = 0; i < values.rows(); ++i) {
       for (Eigen::Index j = 0; j < values.cols(); ++j) elements_[next_++] = values(i, j);
     }

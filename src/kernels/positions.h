@@ -7,8 +7,7 @@ namespace shardlab {
 
 /// Calls visit(first local index, first global index, count) for runs of elements that follow each
 /// other in both row-major orders. Without a view local and global are the same.
-template <typename Visit>
-void for_each_run(const Tensor& tensor, const LocalView* view, Visit&& visit) {
+void for_each_run(const Tensor& tensor, const LocalView* view, auto&& visit) {
   if (tensor.numel() == 0) return;
   if (view == nullptr || tensor.dim() == 0) return visit(0, 0, tensor.numel());
   const Dims global_stride = contiguous_strides(view->global_shape);

@@ -39,8 +39,7 @@ struct Reflection {
   Reflection adjoint() const { return {first, v, Eigen::numext::conj(factor)}; }
 
  private:
-  template <typename Rows>
-  auto* row_of(Rows& x, std::size_t i) const {
+  auto* row_of(auto& x, std::size_t i) const {
     return x.data() + (first + static_cast<Eigen::Index>(i)) * x.cols();
   }
 };

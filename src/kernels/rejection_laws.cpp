@@ -41,8 +41,7 @@ class ElementDraws {
 };
 
 /// results[i] = make(draws of element i, i) in row-major order.
-template <typename Make>
-void draw_sequences(const KernelCall& call, Make make) {
+void draw_sequences(const KernelCall& call, auto make) {
   const Tensor& out = call.outputs[0];
   const RowMajorOutput<double> result(out);
   for_each_run(out, call.view, [&](std::int64_t local, std::int64_t global, std::int64_t count) {

@@ -261,8 +261,7 @@ constexpr ResamplingKernel kKernels[] = {
 };
 
 // steps(i, r, plane): the places of result r along pooled dim i of a plane.
-template <typename StepsOf>
-PoolWindows windows_by(const KernelCall& call, std::size_t pooled, bool by_plane, StepsOf steps) {
+PoolWindows windows_by(const KernelCall& call, std::size_t pooled, bool by_plane, auto steps) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   PoolWindows made;
   made.by_plane = by_plane;

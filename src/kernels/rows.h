@@ -120,8 +120,7 @@ class OutputRows {
       : layout_(out, dim), data_(writable_bytes(out)), buffer_(layout_.buffer<T>()) {}
 
   /// fill(row) computes the elements of a row, as T.
-  template <typename Fill>
-  void write(std::int64_t index, const Fill& fill) {
+  void write(std::int64_t index, const auto& fill) {
     if (!buffer_) return fill(reinterpret_cast<T*>(data_) + layout_.offset_of(index));
     if (!held_.has(index)) {
       store();

@@ -21,8 +21,7 @@ Scratch<T> scratch(std::int64_t count) {
 }
 
 /// Calls run(T{}) with double or, for complex tensors, std::complex<double>.
-template <typename Run>
-void with_wide_type(const Tensor& self, Run&& run) {
+void with_wide_type(const Tensor& self, auto&& run) {
   if (is_complex(self.dtype())) return run(std::complex<double>{});
   run(double{});
 }

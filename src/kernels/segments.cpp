@@ -67,8 +67,7 @@ class Segments {
 
   /// visit(first element of the segment in the data, its elements, its element of the result), the
   /// elements of a segment `inner` apart.
-  template <typename Visit>
-  void for_each(Visit visit) const {
+  void for_each(auto visit) const {
     for (std::int64_t row = 0; row < outer; ++row) {
       for (std::int64_t s = 0; s < count; ++s) {
         const std::int64_t first = bound(row, s), length = bound(row, s + 1) - first;

@@ -46,8 +46,7 @@ class StridedLoop {
 
   /// visit(offsets, strides, count) per inner row: byte offset of each array's first element, its
   /// stride along the row in elements, elements in the row. Not called for empty shapes.
-  template <typename Visit>
-  void run(Visit&& visit) {
+  void run(auto&& visit) {
     if (!prepare()) return;
     const std::size_t inner = dims_.size() - 1;
     std::array<std::int64_t, kMaxArrays> offsets{};

@@ -100,8 +100,7 @@ using Arguments = boost::container::small_vector<Argument, 4>;
 using Results = Arguments;
 
 /// Calls visit(DTensor&) for each tensor of these arguments or results, lists flattened.
-template <typename List, typename Visit>
-void for_each_tensor(List& arguments, Visit visit) {
+void for_each_tensor(auto& arguments, auto visit) {
   for (auto& argument : arguments) {
     if (argument.is_list()) {
       for (auto& element : std::get<ArgumentList>(argument.variant())) {

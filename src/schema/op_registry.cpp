@@ -31,8 +31,7 @@ std::string normal_name(std::string_view name) {
 }
 
 /// The entry of a name that may be spelled in each way of find().
-template <typename Map>
-auto found_in(const Map& map, std::string_view name) {
+auto found_in(const auto& map, std::string_view name) {
   const auto found = map.find(name);
   return found == map.end() ? map.find(normal_name(name)) : found;
 }

@@ -39,8 +39,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor, std::vector<std::byte>
 namespace {
 
 // Calls visit(T{}) with the stored element type of a real dtype.
-template <typename Visit>
-void with_stored_type(DType dtype, Visit visit) {
+void with_stored_type(DType dtype, auto visit) {
   switch (dtype) {
     case DType::kBool:
     case DType::kU8:

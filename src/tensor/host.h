@@ -24,8 +24,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor, std::vector<std::byte>
 std::vector<double> read_doubles(const Tensor& tensor);
 /// Calls visit(values) with the same as a std::span: floats as they are stored, all else as
 /// doubles.
-template <typename Visit>
-void with_numbers(const Tensor& tensor, const Visit& visit) {
+void with_numbers(const Tensor& tensor, const auto& visit) {
   if (tensor.dtype() != DType::kF32) {
     const std::vector<double> values = read_doubles(tensor);
     return visit(std::span(values));

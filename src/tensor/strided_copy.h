@@ -18,8 +18,7 @@ struct StridedSource {
 };
 
 /// Sorts a few dims, `before(a, b)` first, equal ones in their old order; takes no memory.
-template <typename DimList, typename Before>
-void sort_dims(DimList& dims, const Before& before) {
+void sort_dims(auto& dims, const auto& before) {
   for (std::size_t i = 1; i < dims.size(); ++i) {
     const auto moved = dims[i];
     std::size_t place = i;

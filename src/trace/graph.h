@@ -313,8 +313,7 @@ std::string dim_name(const GraphMesh& mesh, std::size_t dim);
 /// True where an op in place, or with out=, gives the value that it has written.
 bool writes(const GraphNode& node, ValueRef value);
 /// Calls visit(ValueRef&) or visit(const ValueRef&) for every value in the arguments.
-template <typename Argument, typename Visit>
-void for_each_value(Argument& argument, const Visit& visit) {
+void for_each_value(auto& argument, const auto& visit) {
   if (auto* value = std::get_if<ValueRef>(&argument.value)) {
     visit(*value);
   } else if (auto* list = std::get_if<std::vector<GraphArgument>>(&argument.value)) {

@@ -25,8 +25,7 @@ enum class Written : std::uint8_t { kIfOther, kAlways };
 
 GraphObject json_of(double value);
 GraphObject json_of(const Scalar& scalar);
-template <typename Items>
-GraphObject json_of(const Items& items) {
+GraphObject json_of(const auto& items) {
   GraphObject list = GraphObject::array();
   for (const auto& item : items) {
     if constexpr (std::is_same_v<std::decay_t<decltype(item)>, Scalar>) {
@@ -91,8 +90,7 @@ class GraphFieldsOut {
     for (const auto& item : all) list.push_back(write(item));
     put(key, std::move(list));
   }
-  template <typename Value, typename Form>
-  void object(const char* key, const Value& value, const Form& form) {
+  void object(const char* key, const auto& value, const auto& form) {
     GraphFieldsOut inside;
     form(inside, value);
     put(key, std::move(inside).object());
@@ -166,12 +164,10 @@ class GraphFields {
              Written = Written::kIfOther) {
     for (const GraphObject& json : list(key)) all.push_back(read(*this, json));
   }
-  template <typename Value, typename Form>
-  void object(const char* key, Value& value, const Form& form) {
+  void object(const char* key, auto& value, const auto& form) {
     read(at(key), key, value, form);
   }
-  template <typename Value, typename Form>
-  void read(const GraphObject& object, const char* key, Value& value, const Form& form) const {
+  void read(const GraphObject& object, const char* key, auto& value, const auto& form) const {
     GraphFields fields = inside(object, key);
     form(fields, value);
     fields.end();

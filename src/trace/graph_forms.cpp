@@ -33,8 +33,7 @@ struct Known {
   std::int64_t generators = 0;
 };
 
-template <typename Value, typename Form>
-GraphObject object_by(const Value& value, const Form& form) {
+GraphObject object_by(const auto& value, const auto& form) {
   GraphFieldsOut out;
   form(out, value);
   return std::move(out).object();
@@ -507,8 +506,7 @@ void node_form(auto& f, auto& node, Known& known) {
   });
 }
 
-template <typename Form>
-GraphObject line_of(std::string_view kind, const Form& form) {
+GraphObject line_of(std::string_view kind, const auto& form) {
   GraphFieldsOut out;
   out.put("k", kind);
   form(out);

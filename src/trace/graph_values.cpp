@@ -8,8 +8,7 @@ namespace shardlab {
 
 namespace {
 
-template <typename Visit>
-void for_each_value_of(const GraphNode& node, const Visit& visit) {
+void for_each_value_of(const GraphNode& node, const auto& visit) {
   for (const GraphArgument& argument : node.args) for_each_value(argument, visit);
   for (const GraphResult& result : node.results) {
     if (result.value.id >= 0) visit(result.value);

@@ -32,8 +32,7 @@ bool has_root(CollectiveKind kind) {
          kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter || is_message(kind);
 }
 
-template <typename Visit>
-void for_each_result_of(const Results& results, const Visit& visit) {
+void for_each_result_of(const Results& results, const auto& visit) {
   for (const Argument& result : results) {
     if (result.is_list()) {
       for (const Argument& item : result.list()) visit(item);

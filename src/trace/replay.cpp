@@ -235,8 +235,7 @@ class Player final : public ReplayState {
     });
   }
 
-  template <typename Take>
-  static void for_each_result(const Results& results, const Take& take) {
+  static void for_each_result(const Results& results, const auto& take) {
     for (const Argument& result : results) {
       if (!result.is_list()) take(result);
       if (!result.is_list()) continue;

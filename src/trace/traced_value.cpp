@@ -91,8 +91,7 @@ struct HashOfObject {
     return hash_mix(hash_pointer(value->type), hash_of(value->value));
   }
   std::uint64_t operator()(const MeshLayout* value) const { return value->hash(); }
-  template <typename Bound>
-  std::uint64_t operator()(const Bound& value) const {
+  std::uint64_t operator()(const auto& value) const {
     if constexpr (requires { value.method; }) {
       return hash_mix(value.self->hash(), std::hash<std::string>()(value.method));
     } else {

@@ -63,8 +63,7 @@ SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
           clamp(slice_part(slice, 1), forward ? size : -1), step};
 }
 
-template <typename Take>
-void for_slice(const SliceBounds& bounds, const Take& take) {
+void for_slice(const SliceBounds& bounds, const auto& take) {
   for (std::int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
        i += bounds.step) {
     take(static_cast<std::size_t>(i));

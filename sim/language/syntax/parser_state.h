@@ -40,8 +40,7 @@ class Parser {
   [[noreturn]] void unexpected(std::string_view wanted, std::string_view fix) const;
   [[noreturn]] void refuse_at(const Token& token, std::string summary, std::string fix = "") const;
 
-  template <typename Node>
-  ast::ExpressionPtr make(SourceSpan span, Node node) const {
+  ast::ExpressionPtr make(SourceSpan span, auto node) const {
     return with_depth(
         std::unique_ptr<ast::Expression>(new ast::Expression{span, 1, std::move(node)}));
   }

@@ -15,8 +15,7 @@ namespace shardlab {
 namespace {
 
 // The value with `pick` applied to every RankValue in it.
-template <typename Pick>
-Value picked(const Value& value, const Pick& pick) {
+Value picked(const Value& value, const auto& pick) {
   return replaced(value, [&](const Value& part) -> std::optional<Value> {
     if (const auto* ranks = part.get<RankValue>()) return pick(*ranks);
     return varies(part) ? std::nullopt : std::optional(part);

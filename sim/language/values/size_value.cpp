@@ -48,8 +48,7 @@ const char* arithmetic_name(ast::BinaryOp op) {
 }
 
 // The value with `change` applied to every size in it.
-template <typename Change>
-Value changed(const Value& value, const Change& change) {
+Value changed(const Value& value, const auto& change) {
   return replaced(value, [&](const Value& part) -> std::optional<Value> {
     if (const SizeObject* size = size_of(part)) return change(*size);
     return holds_size(part) ? std::nullopt : std::optional(part);

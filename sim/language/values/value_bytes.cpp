@@ -47,8 +47,7 @@ class Writer {
 
  private:
   void tag(char kind) { bytes += kind; }
-  template <typename Number>
-  void number(char kind, Number value) {
+  void number(char kind, auto value) {
     tag(kind);
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
   }

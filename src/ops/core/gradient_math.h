@@ -62,8 +62,7 @@ Gradients grad_of(const GradContext& context) {
 DTensor of_added(const GradContext& context);
 /// Gradients of all three: alpha is argument 4, `of_factor(i)` gives that of factor i of the
 /// product, 1 or 2, before alpha.
-template <typename OfFactor>
-Gradients of_added_product(const GradContext& context, const OfFactor& of_factor) {
+Gradients of_added_product(const GradContext& context, const auto& of_factor) {
   Calls& calls = context.calls;
   Gradients gradients(3);
   if (context.needs(0)) gradients[0] = of_added(context);
@@ -76,8 +75,7 @@ Gradients of_added_product(const GradContext& context, const OfFactor& of_factor
 }
 
 /// Gradients of two operands that broadcast: each side is computed only when wanted.
-template <typename First, typename Second>
-Gradients both(const GradContext& context, First first, Second second) {
+Gradients both(const GradContext& context, auto first, auto second) {
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
   if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));

@@ -190,8 +190,7 @@ Results of_elements(Calls& calls, const DTensor& x, const Runs& runs, const Argu
 }
 
 /// Slices along dim as rows of a matrix, and back.
-template <typename RunsOf>
-Results of_slices(Calls& calls, const DTensor& x, const Argument& dim, RunsOf find) {
+Results of_slices(Calls& calls, const DTensor& x, const Argument& dim, auto find) {
   const DTensor turned = calls.one("movedim.int", {x, dim, 0});
   const std::int64_t count = turned.shape()[0];
   const std::int64_t width = count == 0 ? 0 : turned.numel() / count;

@@ -78,8 +78,7 @@ OutputMetas meta_mv(const MetaArgs& args) {
 }
 
 // self * beta + first @ second * alpha; `turned` swaps the dims of a factor.
-template <typename Turned>
-Gradients added_product(const GradContext& context, const char* product, const Turned& turned) {
+Gradients added_product(const GradContext& context, const char* product, const auto& turned) {
   return of_added_product(context, [&](std::size_t factor) {
     const DTensor& gradient = context.grads[0];
     const DTensor other = turned(input(context, 3 - factor));

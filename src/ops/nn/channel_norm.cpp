@@ -19,8 +19,7 @@ using namespace grad;
 using namespace normalization;
 
 /// Whether the statistics are those of the input; the names of ops with only one form show it.
-template <typename Args>
-bool trains(const OpDescriptor& op, const Args& args) {
+bool trains(const OpDescriptor& op, const auto& args) {
   const Argument& said = named(op, args, {"training", "train", "update"});
   return said.is_none() ? op.base.find("_no_") == std::string::npos : said.to_bool();
 }

@@ -19,8 +19,7 @@ inline constexpr std::size_t kAbsent = ~std::size_t{0};
 std::size_t place_of(const OpDescriptor& op, Names names);
 
 /// Its value; None where the op has none of them.
-template <typename Args>
-const Argument& named(const OpDescriptor& op, const Args& args, Names names) {
+const Argument& named(const OpDescriptor& op, const auto& args, Names names) {
   static const Argument kNothing;
   const std::size_t index = place_of(op, names);
   return index == kAbsent ? kNothing : args[index];
@@ -153,8 +152,7 @@ struct WayBack {
 };
 
 /// Gradients of input, weight and bias where they are wanted, computed by `of`.
-template <typename Of>
-Results asked_for(const Argument& mask, Of of) {
+Results asked_for(const Argument& mask, auto of) {
   Results results;
   for (std::size_t i = 0; i < 3; ++i) {
     results.push_back(wanted_gradient(mask, i) ? of(i) : Argument());

@@ -69,8 +69,7 @@ constexpr std::string_view kOverloads =
     "special_xlogy.self_scalar=xlogy.Scalar_Self";
 
 /// Calls visit(name, meant) for each of "name=meant other=meant".
-template <typename Visit>
-void for_each_name(std::string_view names, const Visit& visit) {
+void for_each_name(std::string_view names, const auto& visit) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));
     visit(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
