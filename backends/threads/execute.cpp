@@ -12,6 +12,7 @@
 #include "backends/shared/reduce.h"
 #include "backends/shared/stream_device.h"
 #include "base/error.h"
+#include "base/memory_account.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"
 #include "tensor/strided_copy.h"
@@ -323,28 +324,12 @@ void all_gather_bytes(std::span<Call* const> calls) {
   for (Call* call : calls) std::get<BytesPart*>(call->part)->gathered = all;
 }
 
-// The last rank to enter works for all: memory on the way is not its own. Results are counted where
-// ranks take them.
-class OnNobodysAccount {
- public:
-  OnNobodysAccount() : rank_(current_rank_or_null()) {
-    if (rank_ != nullptr) account_ = std::exchange(rank_->memory, nullptr);
-  }
-  ~OnNobodysAccount() {
-    if (rank_ != nullptr) rank_->memory = account_;
-  }
-  OnNobodysAccount(const OnNobodysAccount&) = delete;
-  OnNobodysAccount& operator=(const OnNobodysAccount&) = delete;
-
- private:
-  RankContext* rank_;
-  MemoryAccount* account_ = nullptr;
-};
-
 }  // namespace
 
 void execute(std::span<Call* const> calls, Crew& crew) {
-  const OnNobodysAccount scope;
+  // The last rank to enter works for all: memory on the way is not its own. Results are counted
+  // where ranks take them.
+  const UncountedScope scope;
   switch (calls[0]->kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduce:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/value_scope.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
@@ -85,7 +86,7 @@ GivenArguments ArgumentReader::given(const Json& args, const Json& keywords, std
   event.filled.clear();
   const bool differ = is_of_ranks(args) || is_of_ranks(keywords);
   differs_ = differs_ || differ;
-  const bool outside = std::exchange(alone_, differ);
+  const ValueScope alone(alone_, differ);
   for (const Json& one : is_of_ranks(args) ? of_rank(args, rank) : args) {
     given.positional.push_back(argument(one, rank, event));
   }
@@ -100,7 +101,6 @@ GivenArguments ArgumentReader::given(const Json& args, const Json& keywords, std
       given.keywords.emplace_back(name, std::move(value));
     }
   }
-  alone_ = outside;
   return given;
 }
 
@@ -121,10 +121,8 @@ Argument ArgumentReader::argument(const Json& json, std::size_t rank, RecordedEv
     const auto is_value = [](const Json& one) { return one.is_object() && one.contains("v"); };
     if (std::ranges::all_of(held, is_value)) return one_value(json, rank);
     differs_ = true;
-    const bool outside = std::exchange(alone_, true);
-    Argument own = argument(held.at(rank), rank, event);
-    alone_ = outside;
-    return own;
+    const ValueScope alone(alone_, true);
+    return argument(held.at(rank), rank, event);
   }
   return named(key, held, event);
 }
@@ -143,9 +141,7 @@ Argument ArgumentReader::one_value(const Json& json, std::size_t rank) {
 void ArgumentReader::read_group(const Json& number, RecordedEvent& event) {
   const auto group_of = [&](const Json& one) -> const RecordedGroup& {
     const auto group = integer_of<std::size_t>(one);
-    if (group >= program_.groups.size()) {
-      fail(ErrorKind::kValue, "a group that is not there");
-    }
+    if (group >= program_.groups.size()) fail(ErrorKind::kValue, "a group that is not there");
     return program_.groups[group];
   };
   if (!is_of_ranks(number)) {

@@ -14,6 +14,7 @@
 #include "base/fix.h"
 #include "base/place_text.h"
 #include "base/text_of_list.h"
+#include "base/value_scope.h"
 #include "comm/device_mesh.h"
 #include "comm/filling.h"
 #include "comm/observer.h"
@@ -213,9 +214,7 @@ class Filler {
   DTensor keep_shape() {
     const Tensor& x = what_.inputs.at(0).local();
     if (what_.kind == Kind::kAllReduce) return given(group_.all_reduce(x, what_.op, issue_));
-    if (what_.kind == Kind::kReduce) {
-      return given(group_.reduce(x, what_.root, what_.op, issue_));
-    }
+    if (what_.kind == Kind::kReduce) return given(group_.reduce(x, what_.root, what_.op, issue_));
     const TensorMeta meta = contiguous_meta(x.shape(), x.dtype());
     return given(group_.broadcast(x, what_.root, meta, issue_));
   }
@@ -387,13 +386,14 @@ class CollectiveWork {
 };
 
 void run_collect_into(const CollectIntoEvent& event) {
-  const FillingScope scope;
+  std::uint32_t& mode = current_rank().mode;
+  const ValueScope filling(mode, mode | kModeFilling);
   const CollectInto what{event.kind, *event.inputs, *event.outputs,
                          event.op,   event.root,    event.tag};
   check_tensors(what, *event.group);
   check_sizes(what, *event.group);
   for (const DTensor& x : what.inputs) bring_up_to_date(x);
-  const bool buffered = what.kind == Kind::kSend && (current_rank().mode & kModeBufferedSends) != 0;
+  const bool buffered = what.kind == Kind::kSend && (mode & kModeBufferedSends) != 0;
   const Issue issue = event.work != nullptr || buffered ? Issue::kAsync : Issue::kWait;
   Filler filler(what, *event.group, issue);
   const DTensor result = filler.run();
@@ -408,7 +408,8 @@ void run_collect_into(const CollectIntoEvent& event) {
 bool is_done(const CollectiveWork& work) { return work.done(); }
 
 void run_wait(CollectiveWork& work) {
-  const FillingScope scope;
+  std::uint32_t& mode = current_rank().mode;
+  const ValueScope filling(mode, mode | kModeFilling);
   work.finish();
 }
 

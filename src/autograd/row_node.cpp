@@ -8,6 +8,7 @@
 
 #include "autograd/view.h"
 #include "base/text_of_list.h"
+#include "base/value_scope.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
 #include "ops/core/gradient_math.h"
@@ -51,19 +52,6 @@ DTensor attached_to(const GradNode::Edge& edge, const DTensor& x) {
   attach(handle, same, 0);
   return handle;
 }
-
-// Records whether or not the program does: gradients may be wanted where nothing is recorded.
-class RecordingScope {
- public:
-  RecordingScope() : rank_(current_rank()), mode_(rank_.mode) { rank_.mode |= kModeAutograd; }
-  ~RecordingScope() { rank_.mode = mode_; }
-  RecordingScope(const RecordingScope&) = delete;
-  RecordingScope& operator=(const RecordingScope&) = delete;
-
- private:
-  RankContext& rank_;
-  std::uint32_t mode_;
-};
 
 bool stretches_to(const Dims& shape, const Dims& wide) {
   if (shape.size() > wide.size()) return false;
@@ -342,7 +330,9 @@ bool RowNode::free_saved() {
 std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
                                                  std::span<const DTensor> grads,
                                                  Graph graph) const {
-  const RecordingScope recording;
+  // Whether or not the program does: gradients may be wanted where nothing is recorded.
+  std::uint32_t& mode = current_rank().mode;
+  const ValueScope recording(mode, mode | kModeAutograd);
   Arguments args = inputs_;
   std::vector<DTensor> leaves;
   std::vector<Ref<GradNode>> begins;

@@ -64,8 +64,12 @@ MakingScope::~MakingScope() {
   if (account_ != nullptr) account_->making = before_;
 }
 
-UncountedScope::UncountedScope() : account_(std::exchange(current_rank().memory, nullptr)) {}
-UncountedScope::~UncountedScope() { current_rank().memory = account_; }
+UncountedScope::UncountedScope() : rank_(current_rank_or_null()) {
+  if (rank_ != nullptr) account_ = std::exchange(rank_->memory, nullptr);
+}
+UncountedScope::~UncountedScope() {
+  if (rank_ != nullptr) rank_->memory = account_;
+}
 
 KernelScope::KernelScope() : account_(current_rank().memory) {
   if (account_ != nullptr) before_ = std::exchange(account_->inside_kernel, true);

@@ -75,7 +75,8 @@ struct MemoryAccount {
   void note_peak();
 };
 
-/// While one lives, nothing that the running rank makes counts: it belongs to an observer.
+/// While one lives, nothing that the running rank, if there is one, makes counts: it belongs to an
+/// observer, to a kernel, or to all ranks.
 class UncountedScope {
  public:
   UncountedScope();
@@ -84,7 +85,8 @@ class UncountedScope {
   UncountedScope& operator=(const UncountedScope&) = delete;
 
  private:
-  MemoryAccount* account_;
+  RankContext* rank_;
+  MemoryAccount* account_ = nullptr;
 };
 
 /// While one lives, memory that ops of the running rank make does not count: values on the way

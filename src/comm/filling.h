@@ -39,16 +39,4 @@ class BatchScope {
   RankContext& rank_;
 };
 
-class FillingScope {
- public:
-  FillingScope() : rank_(current_rank()), before_(rank_.mode) { rank_.mode |= kModeFilling; }
-  ~FillingScope() { rank_.mode = before_; }
-  FillingScope(const FillingScope&) = delete;
-  FillingScope& operator=(const FillingScope&) = delete;
-
- private:
-  RankContext& rank_;
-  const std::uint32_t before_;
-};
-
 }  // namespace shardlab

@@ -5,6 +5,7 @@
 #include "dispatch/dispatcher.h"
 
 #include "base/rank_context.h"
+#include "base/value_scope.h"
 #include "comm/device_mesh.h"
 #include "dispatch/index_masks.h"
 #include "dispatch/list_meshes.h"
@@ -196,9 +197,7 @@ Results run_distributed(const Unwrapped& call, const Given& given, const OutputS
   LocalTensors outputs =
       mesh.participates() ? run_on_mesh(call, given, decision, *mesh.coordinate(), locals, random)
                           : LocalTensors();
-  if (row.inplace() || row.out_variant()) {
-    return wrap_written(call, &decision, outputs);
-  }
+  if (row.inplace() || row.out_variant()) return wrap_written(call, &decision, outputs);
   const auto take = [&](std::size_t i) -> DTensor {
     const DTensorSpec* spec = decision.outputs[i];
     if (spec != nullptr) {
@@ -243,21 +242,6 @@ Results run_plain(const Unwrapped& call, const Given& given) {
   });
 }
 
-// Names the running op for reports of ranks that wait (D-42).
-class NamedOp {
- public:
-  explicit NamedOp(RankContext& rank, const OpRow& row) : rank_(rank), previous_(rank.op) {
-    rank.op = row.name().c_str();
-  }
-  ~NamedOp() { rank_.op = previous_; }
-  NamedOp(const NamedOp&) = delete;
-  NamedOp& operator=(const NamedOp&) = delete;
-
- private:
-  RankContext& rank_;
-  const char* previous_;
-};
-
 Results run_row(const Given& given) {
   const Unwrapped call = unwrap(given.row, given.args);
   return call.distributed ? run_distributed(call, given, *decide(call)) : run_plain(call, given);
@@ -297,7 +281,8 @@ Results observed_results(const Given& given) {
 
 Results dispatch_one(const Given& given) {
   RankContext& rank = current_rank();
-  const NamedOp named(rank, given.row);
+  // For reports of ranks that wait (D-42).
+  const ValueScope named(rank.op, given.row.name().c_str());
   ++rank.step;
   try {
     return observed_results(given);

@@ -2,8 +2,7 @@
 // over the CPU's loops, others are its own.
 #include "kernels/cpu_kernels.h"
 
-#include <utility>
-
+#include "base/memory_account.h"
 #include "kernels/cpu_loops.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul.h"
@@ -12,27 +11,10 @@ namespace shardlab {
 
 namespace {
 
-// Memory of values between two loops is the kernel's own affair, as its scratch memory is: a rank's
-// account does not count it.
-class Uncounted {
- public:
-  Uncounted() : rank_(current_rank_or_null()) {
-    if (rank_ != nullptr) account_ = std::exchange(rank_->memory, nullptr);
-  }
-  ~Uncounted() {
-    if (rank_ != nullptr) rank_->memory = account_;
-  }
-  Uncounted(const Uncounted&) = delete;
-  Uncounted& operator=(const Uncounted&) = delete;
-
- private:
-  RankContext* rank_;
-  MemoryAccount* account_ = nullptr;
-};
-
 void run_shared(const KernelCall& call) {
   static const KernelTable& kernels = shared_kernels();
-  const Uncounted uncounted;
+  // Memory of values between two loops is the kernel's own affair, as its scratch memory is.
+  const UncountedScope uncounted;
   kernels.find(call.kernel)(cpu_loops(), call);
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/collectives.h"
 #include "base/place_text.h"
+#include "base/value_scope.h"
 #include "comm/filling.h"
 #include "comm/observer.h"
 #include "sim/language/run/dist_calls.h"
@@ -69,20 +70,11 @@ const char* kept_label(const std::string& label) {
   return labels.insert(label).first->c_str();
 }
 
-// While one lives, calls of the rank carry a label, in place of the op that communicates.
-class LabelScope {
- public:
-  explicit LabelScope(const char* label) : rank_(current_rank()), before_(rank_.op) {
-    if (label != nullptr) rank_.op = label;
-  }
-  ~LabelScope() { rank_.op = before_; }
-  LabelScope(const LabelScope&) = delete;
-  LabelScope& operator=(const LabelScope&) = delete;
-
- private:
-  RankContext& rank_;
-  const char* before_;
-};
+// While it lives, calls of the rank carry a label, in place of the op that communicates.
+ValueScope<const char*> labelled(const char* label) {
+  const char*& op = current_rank().op;
+  return {op, label != nullptr ? label : op};
+}
 
 const char* label_of(const DistCall& call) {
   const bool given = call.given().has("label");
@@ -92,7 +84,7 @@ const char* label_of(const DistCall& call) {
 CollectiveWorkRef posted(Interpreter& in, const CollectInto& what, ProcessGroup& group,
                          const char* label) {
   in.note_effect("an asynchronous message");
-  const LabelScope scope(label);
+  const auto scope = labelled(label);
   return kept_work(in, start_collect_into(what, group));
 }
 
@@ -120,8 +112,6 @@ class MessageObject final : public Object {
   const char* label_;
 };
 
-// While one lives, messages that the rank posts are one batch.
-
 }  // namespace
 
 Value run_send(Interpreter& in, const Value*, CallValues values) {
@@ -133,7 +123,7 @@ Value run_send(Interpreter& in, const Value*, CallValues values) {
     call.refuse("name another rank; isend and irecv may name the own one",
                 "the destination is rank {} itself", in.setup().rank);
   }
-  const LabelScope scope(label_of(call));
+  const auto scope = labelled(label_of(call));
   collect_into(what, call.group());
   return call.nothing();
 }
@@ -146,7 +136,7 @@ Value run_recv(Interpreter& in, const Value*, CallValues values) {
   const bool named = call.given().has("src");
   if (in.plain())
     return named ? here(call.given()["src"]) : Value(std::max<std::int64_t>(what.root, 0));
-  const LabelScope scope(label_of(call));
+  const auto scope = labelled(label_of(call));
   std::int64_t from = what.root;
   if (from == kAnyRank) {
     in.note_effect("a message from any rank");

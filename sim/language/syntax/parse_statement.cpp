@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "base/value_scope.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/language/syntax/parser_state.h"
@@ -327,11 +328,7 @@ ast::Statement Parser::raise_statement() {
 ast::Block Parser::block(std::string_view after) {
   expect_operator(":", after, "end the head of the block with ':', and indent what follows");
   ast::Block body;
-  ast::Block of_head = std::exchange(hoisted_, {});
-  struct Restore {
-    ast::Block &to, &from;
-    ~Restore() { to = std::move(from); }
-  } const restore{hoisted_, of_head};
+  const ValueScope of_head(hoisted_, {});
   if (peek().kind != TokenKind::kNewline) {
     if (std::ranges::any_of(kCompound, [&](std::string_view word) { return at_keyword(word); })) {
       unexpected("a simple statement on the line of the ':'",
@@ -480,13 +477,12 @@ ExpressionPtr Parser::lambda_expression() {
   if (function->name.empty()) function->name = fmt::format("_lambda_{}", ++lambdas_);
   function->path = path_ + function->name;
   function->parameters = parameters_until(":");
-  const std::string outer = std::exchange(path_, function->path + ".");
+  const ValueScope path(path_, function->path + ".");
   ast::Block of_statement = std::exchange(hoisted_, {});
   ExpressionPtr value = expression();
   const SourceSpan span = join(start, last_span());
   function->body = std::exchange(hoisted_, std::move(of_statement));
   function->body.push_back({span, ast::Return{std::move(value)}});
-  path_ = outer;
   find_names(*function);
   std::string name = function->name;
   hoisted_.push_back({start, ast::Def{std::move(function)}});
@@ -547,8 +543,8 @@ ast::Statement Parser::def_statement(std::vector<ast::With::Item> around) {
   function->parameters = parameters();
   const SourceSpan span = join(start, last_span());
   skip_annotation("->");
-  const std::string outer = std::exchange(path_, function->path + ".");
-  const int loops = std::exchange(loops_, 0);
+  const ValueScope path(path_, function->path + ".");
+  const ValueScope loops(loops_, 0);
   auto nonlocals = std::exchange(nonlocals_, {});
   auto globals = std::exchange(globals_, {});
   function->body = block("the parameters");
@@ -559,8 +555,6 @@ ast::Statement Parser::def_statement(std::vector<ast::With::Item> around) {
     function->body.clear();
     function->body.push_back({span, std::move(with)});
   }
-  loops_ = loops;
-  path_ = outer;
   find_names(*function);
   return {span, ast::Def{std::move(function)}};
 }
@@ -603,7 +597,7 @@ ast::Statement Parser::class_statement() {
     refuse_at(peek(), "expected an indented block after the class", "indent it, or write pass");
   }
   next();
-  const std::string outer = std::exchange(path_, node.path + ".");
+  const ValueScope path(path_, node.path + ".");
   while (peek().kind != TokenKind::kDedent && peek().kind != TokenKind::kEnd) {
     const SourceSpan start = peek().span;
     const bool text = peek().kind == TokenKind::kString;
@@ -616,7 +610,6 @@ ast::Statement Parser::class_statement() {
     node.body.push_back({start, std::move(def)});
   }
   if (peek().kind == TokenKind::kDedent) next();
-  path_ = outer;
   return {span, std::move(node)};
 }
 
