@@ -43,10 +43,7 @@ struct Format<Float8E4M3> {
 
 // Integers are unsigned here: overflow wraps, as on devices.
 struct Sum {
-  template <typename T>
-  static T combine(T a, T b) {
-    return static_cast<T>(a + b);
-  }
+  static auto combine(auto a, auto b) { return static_cast<decltype(a)>(a + b); }
 };
 struct Product {
   template <typename T>
@@ -59,34 +56,19 @@ struct Product {
   }
 };
 struct Max {
-  template <typename T>
-  static T combine(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
+  static auto combine(auto a, auto b) { return a > b || a != a ? a : b; }
 };
 struct Min {
-  template <typename T>
-  static T combine(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
+  static auto combine(auto a, auto b) { return a < b || a != a ? a : b; }
 };
 struct BitAnd {
-  template <typename T>
-  static T combine(T a, T b) {
-    return static_cast<T>(a & b);
-  }
+  static auto combine(auto a, auto b) { return static_cast<decltype(a)>(a & b); }
 };
 struct BitOr {
-  template <typename T>
-  static T combine(T a, T b) {
-    return static_cast<T>(a | b);
-  }
+  static auto combine(auto a, auto b) { return static_cast<decltype(a)>(a | b); }
 };
 struct BitXor {
-  template <typename T>
-  static T combine(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
+  static auto combine(auto a, auto b) { return static_cast<decltype(a)>(a ^ b); }
 };
 
 // Accumulators of one block stay in L1 while the inputs stream past.

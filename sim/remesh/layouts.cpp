@@ -135,9 +135,9 @@ class Layouts {
       // The last style that names a module counts.
       for (const std::int32_t v : one.takes) uncut_input(v, tp);
       std::erase(plan_.bias_behind, i);
-      cut_input(weight, linear == columns ? 0 : 1, tp);
+      plan_.cut(weight, linear == columns ? 0 : 1, tp);
       const bool bias = one.takes.size() > 2;
-      if (bias && columns) cut_input(one.takes[2], 0, tp);
+      if (bias && columns) plan_.cut(one.takes[2], 0, tp);
       if (bias && !columns) plan_.bias_behind.push_back(i);
       const bool features = linear && !columns;  // of the input they are cut
       const std::string wanted = style.options.contains("desired_input_layouts")
@@ -255,13 +255,6 @@ class Layouts {
     }
     fail(ErrorKind::kValue, Fix{suggest(placing.pattern, known)},
          "--place {}: nothing in the program is called so", placing.text);
-  }
-
-  void cut_input(std::int32_t value, std::size_t dim, const std::string& name) {
-    const auto found = plan_.cuts.find(value);
-    if (found == plan_.cuts.end() || dim >= found->second.size()) return;
-    Names& cuts = found->second[dim];
-    if (std::ranges::find(cuts, name) == cuts.end()) cuts.push_back(name);
   }
 
   void uncut_input(std::int32_t value, const std::string& name) {

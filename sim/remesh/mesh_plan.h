@@ -1,6 +1,7 @@
 // mesh_plan.h - placements of a program's values on a mesh, and the layouts that a user gives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -54,6 +55,14 @@ struct MeshPlan {
   /// Statements of linear whose bias is added after `after`, since their result is a pending sum.
   std::vector<std::size_t> bias_behind;
   std::vector<std::string> notes;  ///< parts that the plan could not cut
+
+  /// The mesh dim of this name cuts a dim of an input, if there is one with this number.
+  void cut(std::int32_t value, std::size_t dim, const std::string& name) {
+    const auto found = cuts.find(value);
+    if (found == cuts.end() || dim >= found->second.size()) return;
+    std::vector<std::string>& names = found->second[dim];
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
 };
 
 }  // namespace shardlab

@@ -187,13 +187,6 @@ class Planner {
     }
   }
 
-  void cut_input(std::int32_t value, std::size_t dim, const std::string& name) {
-    const auto found = plan_.cuts.find(value);
-    if (found == plan_.cuts.end() || dim >= found->second.size()) return;
-    Names& cuts = found->second[dim];
-    if (std::ranges::find(cuts, name) == cuts.end()) cuts.push_back(name);
-  }
-
   void cut_layers(const std::string& tp, bool sequence) {
     const Moved whole = whole_over({tp});
     const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
@@ -204,12 +197,12 @@ class Planner {
       const Moved between =
           parted ? Moved{{tp, Placement::shard(static_cast<std::int64_t>(dim))}} : whole;
       if (cut == LayerCut::kEmbedding) {
-        cut_input(one.takes[0], 0, tp);
+        plan_.cut(one.takes[0], 0, tp);
         plan_.after[i] = between;
         continue;
       }
-      cut_input(one.takes[1], cut == LayerCut::kRow ? 1 : 0, tp);
-      if (one.takes.size() > 2 && cut != LayerCut::kRow) cut_input(one.takes[2], 0, tp);
+      plan_.cut(one.takes[1], cut == LayerCut::kRow ? 1 : 0, tp);
+      if (one.takes.size() > 2 && cut != LayerCut::kRow) plan_.cut(one.takes[2], 0, tp);
       if (one.takes.size() > 2 && cut == LayerCut::kRow) plan_.bias_behind.push_back(i);
       if (cut == LayerCut::kRow) plan_.after[i] = between;
       if (cut == LayerCut::kHead) plan_.after[i] = whole;

@@ -12,6 +12,7 @@
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/mesh_views.h"
@@ -62,10 +63,7 @@ DTensor distribute_to(const DTensor& value, const DTensorSpec* spec,
 
 std::vector<MeshDim> parse_mesh_dims(std::string_view text) {
   std::vector<MeshDim> dims;
-  std::size_t at = 0;
-  while (at <= text.size()) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string_view item = text.substr(at, end - at);
+  for (std::string_view item : parts_of_text(text, ",")) {
     while (item.starts_with(' ')) item.remove_prefix(1);
     while (item.ends_with(' ')) item.remove_suffix(1);
     const std::size_t equals = item.find('=');
@@ -79,7 +77,6 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text) {
           .with("fix", "name every dim with its size: x=2,y=3");
     }
     dims.push_back({std::string(item.substr(0, equals)), size});
-    at = end + 1;
   }
   return dims;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "schema/schema_queries.h"
@@ -13,13 +14,9 @@ namespace shardlab {
 namespace {
 
 std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(", "), text.size());
-    parts.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 2, text.size()));
-  }
-  return parts;
+  if (text.empty()) return {};
+  const std::vector<std::string_view> parts = parts_of_text(text, ", ");
+  return {parts.begin(), parts.end()};
 }
 
 std::int64_t reduction_of(const TorchSpelling& spelling, const std::string& word) {

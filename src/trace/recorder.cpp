@@ -175,9 +175,7 @@ GraphNode Recorder::begun(NodeKind kind, std::vector<GraphArgument> args) {
   node.args = std::move(args);
   // A graph has one file, which a program in C++ may not have.
   const bool first = kind != NodeKind::kMesh && graph_.file.empty();
-  if (cpp_places_ && first && rank.position.in_cpp()) {
-    graph_.file = rank.position.file;
-  }
+  if (cpp_places_ && first && rank.position.in_cpp()) graph_.file = rank.position.file;
   if (!rank.position.in_cpp() || rank.position.file == graph_.file) {
     node.line = rank.position.line;
     node.column = rank.position.column;
@@ -254,18 +252,16 @@ GraphArgument argument_of(const Recorder::Number& number) {
 }  // namespace
 
 NumberRef Recorder::number(const std::string& op, const Number& a, const Number& b) {
-  GraphNode node = begun(NodeKind::kNumber);
+  GraphNode node = begun(NodeKind::kNumber, {argument_of(a), argument_of(b)});
   node.name = op;
-  node.args = {argument_of(a), argument_of(b)};
   node.number = graph_.numbers++;
   graph_.nodes.push_back(std::move(node));
   return {graph_.numbers - 1};
 }
 
 void Recorder::guard_sizes(const std::string& op, const Number& a, const Number& b, bool holds) {
-  GraphNode node = begun(NodeKind::kSizeGuard);
+  GraphNode node = begun(NodeKind::kSizeGuard, {argument_of(a), argument_of(b)});
   node.name = op;
-  node.args = {argument_of(a), argument_of(b)};
   node.required = holds;
   graph_.nodes.push_back(std::move(node));
 }

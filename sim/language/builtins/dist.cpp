@@ -3,6 +3,7 @@
 // that reductions leave a tensor as it is.
 #include "api/collectives.h"
 #include "base/place_text.h"
+#include "base/text_of_list.h"
 #include "comm/filling.h"
 #include "comm/observer.h"
 #include "dispatch/plain_calls.h"
@@ -173,10 +174,7 @@ constexpr DistRow kAllToAllSingleRow{
 
 template <const DistRow& row>
 Value run_dist_row(Interpreter& in, const Value*, CallValues values) {
-  std::vector<std::string_view> names;
-  for (std::size_t at = 0; at < row.parameters.size(); at += names.back().size() + 1) {
-    names.push_back(row.parameters.substr(at, row.parameters.find(' ', at) - at));
-  }
+  const std::vector<std::string_view> names = parts_of_text(row.parameters, " ");
   const DistCall call(in, row.name, names, std::move(values));
   const auto side = [&](std::string_view name) {
     return name.ends_with("list") ? call.tensors(name) : std::vector<DTensor>{call.tensor(name)};

@@ -128,9 +128,7 @@ RulePlacement added_placement(const RulePlacement& output, const Dims& shape,
   if (!output.any_shard) return output;
   const std::size_t missing = result_ndim - shape.size();
   const auto dim = static_cast<std::size_t>(output.placement.dim);
-  if (dim < missing || shape[dim - missing] == 1) {
-    return RulePlacement::of(Placement::replicate());
-  }
+  if (dim < missing || shape[dim - missing] == 1) return RulePlacement::of(Placement::replicate());
   return RulePlacement::any(static_cast<std::int64_t>(dim - missing));
 }
 
@@ -255,6 +253,15 @@ RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t in
   return {RuleCells(outputs, placement), RuleCells(inputs, placement)};
 }
 
+std::vector<RuleRow> rule_like(const RuleContext& context) {
+  std::vector<RuleRow> rows = shard_all_dims_but(context, -1, 1);
+  for (const ReduceOp op :
+       {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
+    rows.push_back({{whole()}, {RulePlacement::of(Placement::partial(op))}});
+  }
+  return rows;
+}
+
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
                     std::size_t inputs) {
   for (const char* kind = kinds; *kind != '\0'; ++kind) {
@@ -330,9 +337,7 @@ std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext
     row.outputs.assign(outputs, placement_of_letter(word[0]));
     for (const char letter : word.substr(1)) row.inputs.push_back(placement_of_letter(letter));
   }
-  for (RuleRow& row : rows) {
-    row.inputs.resize(context.tensors.size(), placement_of_letter('r'));
-  }
+  for (RuleRow& row : rows) row.inputs.resize(context.tensors.size(), placement_of_letter('r'));
   return rows;
 }
 

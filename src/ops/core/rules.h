@@ -20,6 +20,9 @@ RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t in
 /// Every dim of the first tensor but `skipped` (-1: none) may be sharded, then in all tensors.
 std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t skipped,
                                         std::size_t inputs);
+/// For values that do not depend on the input's: all dims may be sharded, and a partial input gives
+/// whole values.
+std::vector<RuleRow> rule_like(const RuleContext& context);
 /// Appends, per letter of `kinds` (s sum, a avg, x max, n min, r replicate), a row where that
 /// partial passes from every input to every output.
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,

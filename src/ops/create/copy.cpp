@@ -102,16 +102,6 @@ std::vector<RuleRow> cast_rule(const RuleContext& context) {
   return rows;
 }
 
-std::vector<RuleRow> constant_rule(const RuleContext& context) {
-  std::vector<RuleRow> rows = shard_all_dims_but(context, -1, 1);
-  for (const ReduceOp op :
-       {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
-    rows.push_back(
-        {{RulePlacement::of(Placement::replicate())}, {RulePlacement::of(Placement::partial(op))}});
-  }
-  return rows;
-}
-
 /// A number written into every term of a sum would count once per rank.
 const char* fill_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const Argument& value = context.schema.args[1];
@@ -165,13 +155,13 @@ constexpr Row kCopyRows[] = {
     {"fill_.Scalar"_op, meta_target, copy_rule, KernelId::kFill, {grad_zeros, ""},
      "every rank writes its own piece", 0, {}, fill_filter},
     {"fill_.Tensor"_op, nullptr, {}, fill_with, {}, "copy_"},
-    {"full_like"_op, meta_copy, constant_rule, KernelId::kFill, {},
+    {"full_like"_op, meta_copy, rule_like, KernelId::kFill, {},
      "constants do not depend on the input", kNotDifferentiable},
-    {"ones_like"_op, meta_copy, constant_rule, KernelId::kOnes, {},
+    {"ones_like"_op, meta_copy, rule_like, KernelId::kOnes, {},
      "constants do not depend on the input", kNotDifferentiable},
     {"zero_"_op, meta_target, copy_rule, KernelId::kZeros, {grad_zeros, ""},
      "zero is zero in every partial"},
-    {"zeros_like"_op, meta_copy, constant_rule, KernelId::kZeros, {},
+    {"zeros_like"_op, meta_copy, rule_like, KernelId::kZeros, {},
      "constants do not depend on the input", kNotDifferentiable},
 };
 // clang-format on

@@ -191,16 +191,6 @@ OutputMetas meta_new_strided(const MetaArgs& args) {
   return {{{ints_of(args[1]), ints_of(args[2]), dtype}}};
 }
 
-/// Values do not depend on the input's, so a partial input gives whole values.
-Rows rule_like(const RuleContext& context) {
-  Rows rows = shard_all_dims_but(context, -1, 1);
-  for (const ReduceOp op :
-       {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
-    rows.push_back({{placement_of_letter('r')}, {RulePlacement::of(Placement::partial(op))}});
-  }
-  return rows;
-}
-
 /// Another shape cannot follow the input's layout.
 enum class Contents { kSet, kOpen };
 
