@@ -32,9 +32,7 @@ struct Arrival {
 };
 
 void place(Desk& desk, const std::vector<Arrival>& arrivals) {
-  for (const Arrival& arrival : arrivals) {
-    unpack(desk.output->data(), arrival.memory, arrival.rows);
-  }
+  for (const Arrival& arrival : arrivals) unpack(desk.output->data(), arrival.memory, arrival.rows);
 }
 
 // One exchange between all ranks: sends[i] is for group rank i, and the message of i becomes

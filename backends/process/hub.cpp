@@ -317,9 +317,7 @@ void Hub::watch_round(const Round& round, Clock::time_point time) {
     if (waited < kEndTakes) return;
     std::vector<std::int64_t> late = missing_from(round);
     std::ranges::reverse(late);  // rank 0 last, as above
-    for (const std::int64_t rank : late) {
-      lose(rank, "it did not end when the run had failed");
-    }
+    for (const std::int64_t rank : late) lose(rank, "it did not end when the run had failed");
   } else if (waited >= longest_wait_) {
     const double seconds = std::chrono::duration<double>(waited).count();
     ask_all({.rank = round.first, .seconds = seconds, .standing = {}}, contribution.run,

@@ -197,9 +197,7 @@ namespace {
 
 // Rank `from` cuts a piece that rank `to` joins.
 bool piece_fits(const Call& from, std::size_t from_rank, const Call& to, std::size_t to_rank) {
-  if (from.dim == from.concat_dim) {
-    return from.lengths[to_rank] == to.concat_lengths()[from_rank];
-  }
+  if (from.dim == from.concat_dim) return from.lengths[to_rank] == to.concat_lengths()[from_rank];
   // Pieces that are joined have one size along the dim that was cut.
   return from.lengths[to_rank] == to.lengths[to_rank] &&
          from.x->size(static_cast<std::size_t>(from.concat_dim)) == to.concat_lengths()[from_rank];

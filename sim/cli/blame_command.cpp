@@ -119,9 +119,7 @@ int blame_replay(const BlameArguments& arguments, const RecordedProgram& recordi
                       replay.differences.size() - 1);
     }
   }
-  for (const ReplayDifference& one : replay.reference) {
-    out += text(one, "PyTorch is wrong:");
-  }
+  for (const ReplayDifference& one : replay.reference) out += text(one, "PyTorch is wrong:");
   if (replay.failed) {
     out += fmt::format("the program failed when it was recorded: {}\n", recording.error);
   }

@@ -80,9 +80,7 @@ int check_guards(const Scenario& scenario, const OpRegistry& registry,
   const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
   print({.out = check_text(answers)});
   const auto broken = first_broken(graphs.front().guards, facts);
-  if (!broken && graphs.front().dynamic) {
-    return check_sizes(scenario, graphs, registry, arguments);
-  }
+  if (!broken && graphs.front().dynamic) return check_sizes(scenario, graphs, registry, arguments);
   if (!broken) return check_reads(scenario, graphs, answers.size(), registry, arguments);
   print({.err = "error: " + refusal_of(*broken).text() + "\n"});
   return kFailed;

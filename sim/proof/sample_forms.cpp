@@ -158,9 +158,7 @@ class Forms {
       return;
     }
     if (shape.size() > 1) add_shape(kBatch, slot, Dims(shape.begin() + 1, shape.end()));
-    for (const std::int64_t size : {1, 2}) {
-      add_shape(kBatch, slot, with_front(size, shape));
-    }
+    for (const std::int64_t size : {1, 2}) add_shape(kBatch, slot, with_front(size, shape));
     if (!shape.empty() && shape[0] > 1) {
       Dims one = shape, none = shape;
       one[0] = 1;

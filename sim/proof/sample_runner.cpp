@@ -117,9 +117,7 @@ void SampleRunner::run_alone(const std::function<void()>& body) {
 // Leaves are the floats of a call that can be differentiated.
 bool SampleRunner::may_be_leaf(const OpSample& sample, std::size_t slot) const {
   const Fill fill = sample.inputs[slot].fill;
-  if (!backward_ || sample.calls || (fill != Fill::kReal && fill != Fill::kUnit)) {
-    return false;
-  }
+  if (!backward_ || sample.calls || (fill != Fill::kReal && fill != Fill::kUnit)) return false;
   const OpRow& row = registry_.at(sample.op);
   return has_gradient(row) && !is_out(sample, row, slot);
 }

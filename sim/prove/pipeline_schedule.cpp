@@ -152,9 +152,7 @@ PipelineSchedule read_pipeline_schedule(std::string_view csv, Receives placed) {
     std::vector<PipelineCell>& row = schedule.ranks.emplace_back();
     for (const std::string_view cell : parts_of_text(line, ",")) {
       const std::string_view text = trimmed(cell);
-      if (text.empty() || read_cell(text, row.emplace_back())) {
-        continue;
-      }
+      if (text.empty() || read_cell(text, row.emplace_back())) continue;
       schedule.refused.push_back({rank, static_cast<std::int32_t>(row.size()) - 1,
                                   printed_text(text.substr(0, kMostShown)), std::string(kForm)});
     }

@@ -233,9 +233,7 @@ class RecordingReader {
     for (std::size_t i = 0; i < mesh.shape.size(); ++i) {
       mesh.names.push_back(fmt::format("dim_{}", i));
     }
-    if (!line.at("names").empty()) {
-      mesh.names = line.at("names").get<std::vector<std::string>>();
-    }
+    if (!line.at("names").empty()) mesh.names = line.at("names").get<std::vector<std::string>>();
     const std::set<std::string> different(mesh.names.begin(), mesh.names.end());
     if (mesh.names.size() != mesh.shape.size() || different.size() != mesh.names.size() ||
         mesh.names.empty() || mesh.names.size() > 8) {

@@ -132,9 +132,7 @@ std::string owners_text(const DTensorSpec& spec, const Owners& owners) {
     terms[replica].push_back(rank);
   }
   std::vector<std::string> texts;
-  for (const auto& [replica, ranks] : terms) {
-    texts.push_back(text_of_list(ranks, "+"));
-  }
+  for (const auto& [replica, ranks] : terms) texts.push_back(text_of_list(ranks, "+"));
   return text_of_list(texts, ",");
 }
 

@@ -19,9 +19,7 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // character.
 std::size_t character_size(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) {
-    return first >= 0x20 || first == '\n' || first == '\t' || first == '\r' ? 1 : 0;
-  }
+  if (first < 0x80) return first >= 0x20 || first == '\n' || first == '\t' || first == '\r' ? 1 : 0;
   const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
   if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
   std::uint32_t point = first & (0xFFu >> (size + 1));

@@ -56,9 +56,7 @@ std::vector<PrintedBy> merged_prints(const std::vector<std::vector<PrintedLine>>
 }
 
 std::string printers_text(const Run& run, const std::vector<std::size_t>& who) {
-  if (!run.shapes_only()) {
-    return fold_ranks(std::vector<std::int64_t>(who.begin(), who.end()));
-  }
+  if (!run.shapes_only()) return fold_ranks(std::vector<std::int64_t>(who.begin(), who.end()));
   std::string text;
   for (const std::size_t index : who) {
     const ClassReport& ranks = run.classes[index];
@@ -79,9 +77,7 @@ std::size_t printer_of(const Run& run, std::int64_t rank) {
   if (!run.shapes_only()) return index;
   if (index < run.class_of.size()) return run.class_of[index];
   const auto first = std::ranges::find(run.classes, rank, &ClassReport::first_rank);
-  if (first != run.classes.end()) {
-    return static_cast<std::size_t>(first - run.classes.begin());
-  }
+  if (first != run.classes.end()) return static_cast<std::size_t>(first - run.classes.begin());
   fail(ErrorKind::kUnsupported, Fix{fmt::format("--rank {}", run.classes.front().first_rank)},
        "--rank {}: of so many ranks the first of each class is known", rank);
 }

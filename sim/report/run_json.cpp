@@ -397,9 +397,7 @@ Json facts_of_run(const ScenarioResult& result) {
                {"ran_on_host", run.ran_on_host},
                {"collectives", counts_json(run.counts)},
                {"memory", memory_json(run)}};
-  if (run.options.device.name == "cpu" && !run.shapes_only()) {
-    json["products"] = product_level();
-  }
+  if (run.options.device.name == "cpu" && !run.shapes_only()) json["products"] = product_level();
   if (run.kernels) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }

@@ -14,9 +14,7 @@ namespace {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    names.emplace_back(to_string(static_cast<DType>(i)));
-  }
+  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   return names;
 }
 

@@ -167,9 +167,7 @@ TypeAnswer type_of_einsum(const EinsumText& text, const LinearIn& linear_in,
   TypeAnswer answer = cut_letter(text, types, cut);
   if (!answer.type) return answer;
   if (cut != 0) return along_cut(text, types, cut);
-  if (std::ranges::any_of(types, &SpmdType::is_p)) {
-    return with_einsum_terms(text, linear_in, types);
-  }
+  if (std::ranges::any_of(types, &SpmdType::is_p)) return with_einsum_terms(text, linear_in, types);
   std::vector<TypedOperand> operands;
   for (const SpmdType& type : types) operands.push_back({type});
   return type_of_op("einsum", operands, false);

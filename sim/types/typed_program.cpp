@@ -153,9 +153,7 @@ SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const Typed
   const bool either = !requires_grad(x) || !grad_enabled();
   if (either && is_replica(own) && is_replica(move.src)) own = move.src;
   const TypeAnswer answer = type_of_move(move, own, mode_);
-  if (!answer.type) {
-    refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
-  }
+  if (!answer.type) refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
   return *answer.type;
 }
 

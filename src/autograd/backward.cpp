@@ -179,9 +179,7 @@ class Walk {
   }
 
   void hand_over(const auto& complete) {
-    for (Seeded& leaf : complete_) {
-      complete(leaf.output, std::move(leaf.gradient));
-    }
+    for (Seeded& leaf : complete_) complete(leaf.output, std::move(leaf.gradient));
     complete_.clear();
   }
 

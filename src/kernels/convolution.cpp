@@ -38,9 +38,7 @@ Spatial spatial_list(const KernelCall& call, std::size_t index, std::size_t coun
                      std::int64_t absent) {
   Spatial values = {absent, absent, absent};
   const Dims& given = *optional_dims_arg(call, index);
-  for (std::size_t i = 0; i < count; ++i) {
-    values[3 + i - count] = given[given.size() == 1 ? 0 : i];
-  }
+  for (std::size_t i = 0; i < count; ++i) values[3 + i - count] = given[given.size() == 1 ? 0 : i];
   return values;
 }
 

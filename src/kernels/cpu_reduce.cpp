@@ -10,8 +10,7 @@ namespace {
 
 template <typename Op>
 void fold_by(DType compute, const Tensor& self, const DimMask& reduced, const Tensor& out) {
-  with_compute_type<kAllKinds>(compute, [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kAllKinds>(compute, [&]<typename T>(T) {
     if constexpr (Complex<T> && (std::is_same_v<Op, MaxOp> || std::is_same_v<Op, MinOp>)) {
       refuse_dtype(compute);
     } else {

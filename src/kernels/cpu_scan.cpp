@@ -51,8 +51,7 @@ struct LogcumsumexpRow {
 
 template <typename Row, unsigned kinds>
 void scan_by(const Tensor& self, const DimMask& dim, const Tensor& values) {
-  with_compute_type<kinds>(values.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kinds>(values.dtype(), [&]<typename T>(T) {
     OutputRows<T> out(values, dim);
     Rows<T> rows(self, dim);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
@@ -66,8 +65,7 @@ void scan_by(const Tensor& self, const DimMask& dim, const Tensor& values) {
 // The largest or smallest so far and its latest place.
 template <Extreme extreme>
 void scan_extrema(const Tensor& self, const DimMask& dim, const Tensor& to, const Tensor& places) {
-  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kNoComplex>(self.dtype(), [&]<typename T>(T) {
     OutputRows<T> values(to, dim);
     OutputRows<std::int64_t> indices(places, dim);
     Rows<T> rows(self, dim);

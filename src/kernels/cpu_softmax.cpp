@@ -65,8 +65,7 @@ template <typename Row>
 void softmax_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   if (self.numel() == 0) return;  // of integers, too
-  with_compute_type<kRealKind>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kRealKind>(self.dtype(), [&]<typename T>(T) {
     const DimMask dim = single_dim(int_arg(call, 1), self);
     OutputRows<T> output(call.outputs[0], dim);
     Rows<T> input(self, dim);
@@ -83,8 +82,7 @@ void softmax_kernel(const KernelCall& call) {
 template <typename Row>
 void softmax_backward_kernel(const KernelCall& call) {
   const Tensor& grad = tensor_arg(call, 0);
-  with_compute_type<kRealKind>(grad.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kRealKind>(grad.dtype(), [&]<typename T>(T) {
     const DimMask dim = single_dim(int_arg(call, 2), grad);
     OutputRows<T> to(call.outputs[0], dim);
     Rows<T> grads(grad, dim), outputs(tensor_arg(call, 1), dim);

@@ -45,8 +45,7 @@ void sort_by(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) 
 Sorted CpuLoops::sorted(const Tensor& self, const DimMask& dim, SortOrder order,
                         std::int64_t wanted) {
   Sorted made;
-  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kNoComplex>(self.dtype(), [&]<typename T>(T) {
     Rows<T> rows(self, dim);
     const Dims shape{rows.count(), wanted};
     made = {empty(device(), shape, dtype_of<T>()), empty(device(), shape, DType::kI64)};
@@ -65,8 +64,7 @@ Sorted CpuLoops::sorted(const Tensor& self, const DimMask& dim, SortOrder order,
 }
 
 void CpuLoops::search(const Search& search) {
-  with_compute_type<kNoComplex>(search.sorted.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kNoComplex>(search.sorted.dtype(), [&]<typename T>(T) {
     const RowMajor<T> sorted(search.sorted), wanted(search.wanted);
     std::int64_t* const out = RowMajorOutput<std::int64_t>(search.out).data();
     const std::int64_t size = search.sorted.shape().back();

@@ -10,8 +10,7 @@ namespace shardlab {
 void CpuLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor& means,
                       const Tensor& squares) {
   const RowLayout layout(self, reduced);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const RowMajorOutput<T> mean(means);
     const RowMajorOutput<double> square(squares);
     Rows<T> rows(self, layout);

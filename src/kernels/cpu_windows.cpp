@@ -13,8 +13,7 @@ void CpuLoops::largest(const Largest& largest) {
     return windows.dims[dim][static_cast<std::size_t>(index)];
   };
   const std::int64_t places = in[0] * in[1] * in[2], results = to[0] * to[1] * to[2];
-  with_compute_type<kNoComplex>(largest.from.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kNoComplex>(largest.from.dtype(), [&]<typename T>(T) {
     const RowMajor<T> from(largest.from);
     T* const values = RowMajorOutput<T>(largest.values).data();
     std::int64_t* const indices = RowMajorOutput<std::int64_t>(largest.places).data();

@@ -137,9 +137,7 @@ class BlockRunner {
 
   std::int64_t block_elements() const {
     std::int64_t widest = item_bytes(loop_.out);
-    for (std::size_t i = 0; i < operands_; ++i) {
-      widest = std::max(widest, item_bytes(loop_.in[i]));
-    }
+    for (std::size_t i = 0; i < operands_; ++i) widest = std::max(widest, item_bytes(loop_.in[i]));
     return static_cast<std::int64_t>(kBlockBytes) / widest;
   }
 

@@ -19,8 +19,7 @@ void qr_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const std::string* text = optional_text_arg(call, 1);
   const std::string mode = text == nullptr ? "reduced" : *text;
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> q(call.outputs[0]), r(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -42,8 +41,7 @@ void qr_kernel(const KernelCall& call) {
 // geqrf(A): R and below it the reflections, their factors
 void geqrf_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> packed(call.outputs[0]), factors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -60,9 +58,7 @@ void geqrf_kernel(const KernelCall& call) {
 void householder_product_kernel(const KernelCall& call) {
   const auto product = []<typename M>(const M& packed, const M& factors) {
     M q = M::Identity(packed.rows(), packed.cols());
-    for (Eigen::Index k = factors.rows(); k-- > 0;) {
-      unpacked(packed, k, factors(k, 0)).from_left(q);
-    }
+    for (Eigen::Index k = factors.rows(); k-- > 0;) unpacked(packed, k, factors(k, 0)).from_left(q);
     return q;
   };
   each_matrix(call.outputs[0], product, tensor_arg(call, 0), as_columns(tensor_arg(call, 1)));
@@ -196,8 +192,7 @@ class Bunch {
 // linalg_ldl_factor_ex(self, *, hermitian, check_errors): LD, pivots, info
 void ldl_factor_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> packed(call.outputs[0]);
     Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
@@ -260,8 +255,7 @@ Matrix<T> ldl_solved(const Matrix<T>& a, const std::int64_t* pivots, Matrix<T> b
 // linalg_ldl_solve(LD, pivots, B, *, hermitian)
 void ldl_solve_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(out, [&]<typename T>(T) {
     const Dims batch = front_of(out, 2);
     const Batch<T> packed(tensor_arg(call, 0), batch), b(tensor_arg(call, 2), batch);
     const Pivots pivots(tensor_arg(call, 1), batch);

@@ -84,8 +84,7 @@ Matrix<T> solve(const Factors<T>& factors, Matrix<T> b, bool turned) {
 void lu_factor_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const bool pivot = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> lu(call.outputs[0]);
     Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
@@ -127,8 +126,7 @@ void factorise_each(const KernelCall& call, std::size_t first, Of of) {
 
 // _linalg_det(A): determinant, LU, pivots
 void det_kernel(const KernelCall& call) {
-  with_wide_type(tensor_arg(call, 0), [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(tensor_arg(call, 0), [&]<typename T>(T) {
     Written<T> result(call.outputs[0]);
     factorise_each<T>(call, 1, [&](const Factors<T>& factors) {
       result.append_number(T(factors.parity()) * factors.lu.diagonal().prod());
@@ -139,8 +137,7 @@ void det_kernel(const KernelCall& call) {
 
 // _linalg_slogdet(A): sign, logarithm of the size, LU, pivots
 void slogdet_kernel(const KernelCall& call) {
-  with_wide_type(tensor_arg(call, 0), [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(tensor_arg(call, 0), [&]<typename T>(T) {
     Written<T> sign(call.outputs[0]);
     Written<double> size(call.outputs[1]);
     factorise_each<T>(call, 2, [&](const Factors<T>& factors) {
@@ -164,8 +161,7 @@ void slogdet_kernel(const KernelCall& call) {
 // linalg_inv_ex(A, *, check_errors): inverse, info
 void inv_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> inverse(call.outputs[0]);
     Written<std::int64_t> info(call.outputs[1]);
@@ -187,8 +183,7 @@ void solve_kernel(const KernelCall& call) {
   const bool vector =
       call.outputs[0].dim() + 1 == self.dim() ||
       (other.dim() < 2 || (other.dim() + 1 == self.dim() && other.shape() == front_of(self, 1)));
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     Written<T> result(call.outputs[0]), lu(call.outputs[1]);
     Written<std::int64_t> pivots(call.outputs[2]), info(call.outputs[3]);
     const Batch<T> matrices(self), factored(self, front_of(call.outputs[0], vector ? 1 : 2));
@@ -231,8 +226,7 @@ Factors<T> given_factors(Matrix<T> lu, const std::int64_t* pivots) {
 void lu_solve_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const bool left = scalar_arg(call, 3).to_bool(), adjoint = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(out, [&]<typename T>(T) {
     const Dims batch = front_of(out, 2);
     const Batch<T> lu(tensor_arg(call, 0), batch), b(tensor_arg(call, 2), batch);
     const Pivots pivots(tensor_arg(call, 1), batch);
@@ -304,8 +298,7 @@ void unpack(const KernelCall& call, std::int64_t count, bool data, bool pivots, 
 void lu_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const bool pivot = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     unpack<T>(call, a.count(), true, pivot,
               [&](std::int64_t i) { return factorise<T>(a[i], pivot); });
@@ -315,8 +308,7 @@ void lu_kernel(const KernelCall& call) {
 // lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U
 void lu_unpack_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> lu(self);
     const bool exchanged = scalar_arg(call, 3).to_bool();
     std::optional<Pivots> pivots;  // read only where they are requested

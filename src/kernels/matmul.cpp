@@ -72,8 +72,7 @@ Tensor matrix_of(const Tensor& batch, std::int64_t index) {
 
 // Matrix by matrix, so that converted elements stay in a core's cache.
 void CpuLoops::multiply(const Tensor& out, const Tensor& a, const Tensor& b) {
-  with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
-    using T = decltype(type);
+  with_compute_type<kAllKinds>(out.dtype(), [&]<typename T>(T) {
     if (out.dim() == 2) return multiply_tensors<T>(out, a, b);
     for (std::int64_t i = 0; i < a.size(0); ++i) {
       multiply_tensors<T>(matrix_of(out, i), matrix_of(a, i), matrix_of(b, i));

@@ -152,8 +152,7 @@ class Written {
 /// that of the result.
 template <typename Of, typename... Given>
 void each_matrix(const Tensor& out, Of of, const Given&... given) {
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(out, [&]<typename T>(T) {
     const Dims batch = front_of(out, 2);
     Written<T> result(out);
     const auto write = [&](const auto&... batches) {

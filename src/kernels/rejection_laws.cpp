@@ -117,9 +117,7 @@ double binomial_of_few(ElementDraws& draws, double count, double chance) {
     if (at.end >= 0.07 && at.height <= sure) return successes;
     if (!(successes >= 0 && successes <= count)) continue;
     const double law = top - std::lgamma(successes + 1) - std::lgamma(count - successes + 1);
-    if (std::log(at.height * scale / at.slope) <= law + (successes - mode) * odds) {
-      return successes;
-    }
+    if (std::log(at.height * scale / at.slope) <= law + (successes - mode) * odds) return successes;
   }
 }
 

@@ -42,9 +42,7 @@ T reduce_leaf(const At& at, std::int64_t count) {
   for (T& lane : lanes) lane = Op::template identity<T>();
   const std::int64_t whole = count - count % kReduceLanes;
   for (std::int64_t i = 0; i < whole; i += kReduceLanes) {
-    for (std::int64_t k = 0; k < kReduceLanes; ++k) {
-      lanes[k] = Op::combine(lanes[k], at(i + k));
-    }
+    for (std::int64_t k = 0; k < kReduceLanes; ++k) lanes[k] = Op::combine(lanes[k], at(i + k));
   }
   for (std::int64_t k = 0; whole < count && k < kReduceLanes; ++k) {
     const T value = whole + k < count ? at(whole + k) : Op::template identity<T>();

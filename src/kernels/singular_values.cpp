@@ -69,8 +69,7 @@ SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
 void svd_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> u(call.outputs[0]), vh(call.outputs[2]);
     Written<double> s(call.outputs[1]);

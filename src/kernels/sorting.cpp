@@ -104,9 +104,7 @@ void median_along(Loops& loops, const KernelCall& call) {
 template <Missing missing>
 void median_of_all(Loops& loops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  if (self.numel() > 0) {
-    return put_median<missing>(loops, call, DimMask(self.shape().size(), 1));
-  }
+  if (self.numel() > 0) return put_median<missing>(loops, call, DimMask(self.shape().size(), 1));
   const bool narrow = self.dtype() == DType::kI32;
   const Scalar least(narrow ? std::int64_t{std::numeric_limits<std::int32_t>::lowest()}
                             : std::numeric_limits<std::int64_t>::lowest());

@@ -184,9 +184,7 @@ SHARDLAB_HD inline double erfinv(double y) {
   double x = std::copysign(erfc_inverse(1 - std::abs(y)), y);
   if (std::abs(y) < 0.5) {  // the share next to 1 has lost the digits of y
     x = std::abs(x) < 1e-8 ? y * kSqrtPi / 2 : x;
-    for (int step = 0; step < 2; ++step) {
-      x -= (std::erf(x) - y) * kSqrtPi / 2 * std::exp(x * x);
-    }
+    for (int step = 0; step < 2; ++step) x -= (std::erf(x) - y) * kSqrtPi / 2 * std::exp(x * x);
   }
   return x;
 }

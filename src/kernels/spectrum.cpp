@@ -98,8 +98,7 @@ Matrix<Number> eigenvectors_of(const Triangular& a) {
 // linalg_eig(A): eigenvalues, eigenvectors, complex
 void eig_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<Number> values(call.outputs[0]), vectors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {

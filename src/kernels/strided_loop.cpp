@@ -71,9 +71,7 @@ bool StridedLoop::advance(Dims& index, std::array<std::int64_t, kMaxArrays>& off
   for (std::size_t d = index.size(); d-- > 0;) {
     const bool wraps = ++index[d] == dims_[d].size;
     const std::int64_t steps = wraps ? 1 - dims_[d].size : 1;
-    for (std::size_t i = 0; i < arrays_; ++i) {
-      offsets[i] += steps * dims_[d].stride[i] * bytes_[i];
-    }
+    for (std::size_t i = 0; i < arrays_; ++i) offsets[i] += steps * dims_[d].stride[i] * bytes_[i];
     if (!wraps) return true;
     index[d] = 0;
   }

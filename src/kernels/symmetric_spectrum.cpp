@@ -19,8 +19,7 @@ void eigh_kernel(const KernelCall& call) {
   const std::string* triangle = optional_text_arg(call, 1);
   const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
   const bool wanted = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<double> values(call.outputs[0]);
     Written<T> vectors(call.outputs[1]);

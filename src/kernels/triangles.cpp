@@ -30,8 +30,7 @@ void triangular_solve_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const bool upper = scalar_arg(call, 2).to_bool(), turned = scalar_arg(call, 3).to_bool();
   const bool unit = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(out, [&]<typename T>(T) {
     const Dims batch = front_of(out, 2);
     const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
     Written<T> result(out), copy(call.outputs[1]);
@@ -50,8 +49,7 @@ void triangular_solve_kernel(const KernelCall& call) {
 void cholesky_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const bool upper = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
+  with_wide_type(self, [&]<typename T>(T) {
     const Batch<T> a(self);
     Written<T> result(call.outputs[0]);
     Written<std::int64_t> info(call.outputs[1]);

@@ -23,9 +23,7 @@ void collect_specs(const Argument& argument, std::vector<const DTensorSpec*>& sp
 bool in_key(const OpRow& row, std::size_t index, const Argument& argument) {
   const SchemaArgument& declared = row.op.arguments[index];
   if (tensor_like(argument)) return true;
-  if (!declared.keyword_only) {
-    return static_cast<int>(index) >= row.info.static_argnum;
-  }
+  if (!declared.keyword_only) return static_cast<int>(index) >= row.info.static_argnum;
   const std::vector<std::string>& names = row.info.static_kwargs;
   return std::find(names.begin(), names.end(), declared.name) != names.end();
 }

@@ -164,9 +164,7 @@ class GraphFields {
              Written = Written::kIfOther) {
     for (const GraphObject& json : list(key)) all.push_back(read(*this, json));
   }
-  void object(const char* key, auto& value, const auto& form) {
-    read(at(key), key, value, form);
-  }
+  void object(const char* key, auto& value, const auto& form) { read(at(key), key, value, form); }
   void read(const GraphObject& object, const char* key, auto& value, const auto& form) const {
     GraphFields fields = inside(object, key);
     form(fields, value);

@@ -408,9 +408,7 @@ void options_form(auto& f, auto& node, Known& known) {
   f.optional("source", node.source,
              [](auto& in, auto& source) { in.integer("source", source, -1, INT64_MAX); });
   f.integer("tag", node.tag, 0, 0, INT32_MAX);
-  if (kReads<decltype(f)> || node.kind == NodeKind::kCollective) {
-    collective_options(f, node, known);
-  }
+  if (kReads<decltype(f)> || node.kind == NodeKind::kCollective) collective_options(f, node, known);
   f.integer("mesh", node.mesh, -1, 0, known.meshes - 1);
   f.integers("mesh_dims", node.mesh_dims, 0, 64);
   f.flag("required", node.required, true);

@@ -93,16 +93,12 @@ Value run_shard_parameters(Interpreter& in, const Value*, const Parameters& give
   if (patterns == nullptr) refuse_patterns();
   NamedTensors named;
   for (const auto& [name, value] : *parameters->entries) {
-    if (!name.is<std::string>() || !value.is_tensor()) {
-      refuse_parameters();
-    }
+    if (!name.is<std::string>() || !value.is_tensor()) refuse_parameters();
     named[name.as<std::string>()] = value.as<DTensor>();
   }
   std::vector<ShardPattern> wanted;
   for (const auto& [pattern, type] : *patterns->entries) {
-    if (!pattern.is<std::string>() || !type.is<std::string>()) {
-      refuse_patterns();
-    }
+    if (!pattern.is<std::string>() || !type.is<std::string>()) refuse_patterns();
     wanted.emplace_back(pattern.as<std::string>(), type.as<std::string>());
   }
   const NamedTensors placed = in.plain() ? named : shard(named, mesh_of_program(in), wanted);

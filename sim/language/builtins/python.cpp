@@ -223,9 +223,7 @@ Value run_repr(Interpreter&, const Value*, CallValues call) {
 Value run_abs(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("abs", std::move(call));
   check_count(call, "abs(x)", 1, 1);
-  if (!call.positional[0].is_number()) {
-    refuse_items("abs", call.positional[0]);
-  }
+  if (!call.positional[0].is_number()) refuse_items("abs", call.positional[0]);
   return make_number(magnitude(number_of(call.positional[0])));
 }
 
@@ -339,9 +337,7 @@ std::int64_t rounded(std::int64_t x, std::int64_t digits) {
 Value run_round(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("round", std::move(call));
   check_count(call, "round(x, digits)", 1, 2);
-  if (!call.positional[0].is_number()) {
-    refuse_items("round", call.positional[0]);
-  }
+  if (!call.positional[0].is_number()) refuse_items("round", call.positional[0]);
   const Number number = number_of(call.positional[0]);
   if (call.positional.size() == 2) {
     const std::int64_t digits = whole(call.positional[1], "round");

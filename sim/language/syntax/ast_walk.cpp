@@ -100,9 +100,7 @@ void visit_parts(const While& node, const Visit& visit, const VisitBlock& visit_
   visit_block(node.otherwise);
 }
 void visit_parts(const Def& node, const Visit& visit, const VisitBlock& visit_block) {
-  for (const Parameter& parameter : node.function->parameters) {
-    part(parameter.default_value, visit);
-  }
+  for (const Parameter& parameter : node.function->parameters) part(parameter.default_value, visit);
   visit_block(node.function->body);
 }
 void visit_parts(const Class& node, const Visit&, const VisitBlock& visit_block) {

@@ -77,9 +77,7 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
     const std::size_t from = ++i;
     ast::FormatString format;
     append_parts(token, i, true, format);
-    if (i > from) {
-      part.format = make(span_of(from, i), std::move(format));
-    }
+    if (i > from) part.format = make(span_of(from, i), std::move(format));
   }
   if (i >= body.size() || body[i] != '}') {
     refuse(source_, span_of(begin - 1, begin), "this field is never closed", "add '}'");

@@ -201,9 +201,7 @@ Results embedding_bag_backward(Calls& calls, const Arguments& args) {
     const DTensor counts = calls.one("index_add", {none, 0, indices, ones});
     each = each / for_rows(calls, calls.one("index_select", {counts, 0, indices}));
   }
-  if (args[11].to_int() >= 0) {
-    each = each.filled(for_rows(calls, indices).eq(args[11]), 0);
-  }
+  if (args[11].to_int() >= 0) each = each.filled(for_rows(calls, indices).eq(args[11]), 0);
   return {calls.one("index_add", {table, 0, indices, each.value()})};
 }
 

@@ -403,9 +403,7 @@ grad::Gradients grad_addmv(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
   return grad::of_added_product(context, [&](std::size_t i) {
-    if (i == 1) {
-      return outer_product(calls, "aten::addmv", gradient, grad::input(context, 2));
-    }
+    if (i == 1) return outer_product(calls, "aten::addmv", gradient, grad::input(context, 2));
     return calls.one("aten::mv", {calls.one("aten::t", {grad::input(context, 1)}), gradient});
   });
 }

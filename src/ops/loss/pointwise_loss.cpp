@@ -171,9 +171,7 @@ Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
   require_widest("binary_cross_entropy_with_logits", args[1].tensor(), args[0].tensor());
   const Expression x = reduced_once(calls, args[0]), target = reduced_once(calls, args[1]);
   Expression chance = log_sigmoid(x);
-  if (args[3].is_tensor()) {
-    chance = ((expression(calls, args[3]) - 1.0) * target + 1.0) * chance;
-  }
+  if (args[3].is_tensor()) chance = ((expression(calls, args[3]) - 1.0) * target + 1.0) * chance;
   Expression terms = (-target + 1.0) * x - chance;
   if (args[2].is_tensor()) terms = terms * expression(calls, args[2]);
   return reduced_loss(terms, args[4]);

@@ -288,8 +288,7 @@ OutputMetas meta_efficient_backward(const MetaArgs& args) {
 
 /// Heads, then samples, in all tensors that have them: `of_output(i, shard)` and `of_input(index,
 /// shard)` give the placement of result i and of the tensor argument at a schema index.
-std::vector<RuleRow> heads_and_samples(const RuleContext& context, auto of_output,
-                                       auto of_input) {
+std::vector<RuleRow> heads_and_samples(const RuleContext& context, auto of_output, auto of_input) {
   std::vector<RuleRow> rows;
   for (const std::int64_t dim : {1, 0}) {
     RuleRow row;

@@ -342,9 +342,7 @@ Results one_step(Calls& calls, const Arguments& args) {
   }
   const CellWeights weights{args[2].tensor(), args[3].tensor(), args[4], args[5], Argument()};
   Results next;
-  for (const DTensor& value : cell(calls, x, state, weights)) {
-    next.emplace_back(value);
-  }
+  for (const DTensor& value : cell(calls, x, state, weights)) next.emplace_back(value);
   return next;
 }
 

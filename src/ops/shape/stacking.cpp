@@ -33,9 +33,7 @@ Results at_least(Calls& calls, const Arguments& args) {
 
 ArgumentList all_with_dims(Calls& calls, const Argument& tensors, std::size_t ndim) {
   ArgumentList list;
-  for (const Argument& x : tensors.list()) {
-    list.emplace_back(with_dims(calls, x.tensor(), ndim));
-  }
+  for (const Argument& x : tensors.list()) list.emplace_back(with_dims(calls, x.tensor(), ndim));
   return list;
 }
 

@@ -314,9 +314,7 @@ DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
   const DTensor middle = part_of(calls, x, pad.dim, first, last);
   ArgumentList parts;
   const std::int64_t kept = last - first;
-  if (pad.front > 0) {
-    parts.emplace_back(part_of(calls, middle, pad.dim, kept - pad.front, kept));
-  }
+  if (pad.front > 0) parts.emplace_back(part_of(calls, middle, pad.dim, kept - pad.front, kept));
   parts.emplace_back(middle);
   if (pad.behind > 0) parts.emplace_back(part_of(calls, middle, pad.dim, 0, pad.behind));
   return calls.one("cat", {parts, pad.dim});
