@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 using namespace shardlab;
 
 TEST_CASE("edit_distance counts insertions, deletions, replacements and swaps") {
