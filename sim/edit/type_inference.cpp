@@ -1,5 +1,6 @@
 // Another seed says what is equal by chance; both runs are made at the same time. R and I are told
-// apart by the gradient that came: its terms are of R, the same on all ranks of I.
+// apart by the gradient that came: its terms are of R, the same on all ranks of I. A distributed
+// tensor has what its placements say, and its gradient's.
 #include "sim/edit/type_inference.h"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/types/claim.h"
+#include "sim/types/type_view.h"
 
 namespace shardlab {
 
@@ -47,9 +49,13 @@ bool is_boundary(const ast::Expression& value, const std::set<std::string>& defs
 
 class Statements {
  public:
-  explicit Statements(const ast::Program& program)
-      : text_(program.source->text()), program_(program) {
-    walk(program.body, "");
+  explicit Statements(const Scenario& scenario)
+      : text_(scenario.program->source->text()), program_(*scenario.program) {
+    for (const ScenarioInput& input : scenario.inputs) {
+      const int line = input.where.source ? input.where.source->place(input.where.span.begin).line : 0;
+      all_.push_back({.names = {input.name}, .def = "", .line = line, .indentation = ""});
+    }
+    walk(program_.body, "");
   }
   std::vector<NamedAt> all() && { return std::move(all_); }
 
@@ -116,6 +122,7 @@ std::pair<std::string, std::map<std::int64_t, std::size_t>> with_lines(
 /// Labels that the judge found for one name after one statement, pass by pass.
 struct Findings {
   std::string held;
+  bool distributed = false;
   std::vector<std::optional<Label>> values, gradients;
 };
 
@@ -125,7 +132,7 @@ class Inference {
       : scenario_(scenario),
         registry_(registry),
         options_(options),
-        statements_(Statements(*scenario.program).all()) {}
+        statements_(Statements(scenario).all()) {}
 
   InferredTypes run() {
     auto other = std::async(std::launch::async, [&] { return claimed(scenario_.seed + 1); });
@@ -172,8 +179,17 @@ class Inference {
       if (statement == run.made.end()) continue;
       Findings& found = found_[{statement->second, report.claim->subject}];
       if (found.held.empty()) found.held = report.type.substr(0, report.type.find("  "));
-      (report.claim->gradient ? found.gradients : found.values).push_back(report.label);
+      found.distributed = found.distributed || report.spec != nullptr;
+      (report.claim->gradient ? found.gradients : found.values)
+          .push_back(report.spec == nullptr ? report.label : label_along(mesh, *report.spec));
     }
+  }
+
+  // That of a distributed tensor; of one on another view of the ranks, too.
+  static std::optional<Label> label_along(const MeshLayout& mesh, const DTensorSpec& spec) {
+    const auto type = type_on(tensor_type(spec.placements(), spec.order()), *spec.layout(), mesh);
+    const auto placements = type ? placements_of(*type) : std::nullopt;
+    return placements ? std::optional(Label{*placements, type->order}) : std::nullopt;
   }
 
   // The one placement along a mesh dim on all passes; none where they differ, or are no label.
@@ -208,8 +224,11 @@ class Inference {
     const auto say = [&](const std::string& text) { why += (why.empty() ? "" : "; ") + text; };
     const bool none = std::ranges::none_of(findings.values, &std::optional<Label>::has_value);
     if (none) {
-      say(fmt::format("along {} ranks hold no piece, term or replica of one device's", mesh_dim));
-      return "V";
+      const char* none_of = findings.distributed ? "it is on another mesh"
+                                                 : "ranks hold no piece, term or replica of one "
+                                                   "device's";
+      say(fmt::format("along {} {}", mesh_dim, none_of));
+      return findings.distributed ? "?" : "V";
     }
     const auto placement = agreed(findings.values, dim);
     if (!placement) {
@@ -249,7 +268,7 @@ class Inference {
   // "spmd.assert_type(x, {"dp": spmd.S(0), "tp": spmd.R})"; empty where a type is open.
   std::string assertion(std::size_t statement, const std::string& name) const {
     const auto place = places_.find({statement, name});
-    if (place == places_.end()) return {};
+    if (place == places_.end() || found_.at({statement, name}).distributed) return {};
     const InferredType& value = inferred_.values[place->second];
     const std::string spec = spec_of(found_.at({statement, name}));
     std::string types;

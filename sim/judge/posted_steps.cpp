@@ -93,6 +93,8 @@ Promise promise_of(const FabricLog& log, std::int64_t ranks) {
     }
     if (!joins) steps.push_back(std::move(fresh));
   }
+  const auto ended = std::ranges::count(log.events, Event::kEnd, &FabricLog::Event::kind);
+  promise.steps.cut_short = ended < ranks;
   promise.wrong = wrong_messages(promise.steps);
   return promise;
 }

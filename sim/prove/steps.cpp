@@ -179,6 +179,9 @@ class StepRun {
     return -1;
   }
 
+  // It waits, and what it would do next is not known.
+  bool may_come(std::int32_t rank) { return program_.cut_short && state(rank).waits_for >= 0; }
+
   WaitLink link(Id id) {
     const Blocker blocker = traffic_.blocker(id);
     WaitLink result{.rank = blocker.rank, .missing = blocker.missing};
@@ -192,13 +195,15 @@ class StepRun {
     result.step = other.waits_for < 0 ? -1 : other.waits_in;
     result.before = step_to_come(blocker);
     result.creates = is_creation(id);
+    result.begins = result.before < 0 && may_come(blocker.rank);
     return result;
   }
 
   Id cause(Id id) {
     const Blocker blocker = traffic_.blocker(id);
     if (blocker.operation >= 0) return blocker.operation;
-    const bool comes = step_to_come(blocker) >= 0 || is_creation(id);
+    const bool comes =
+        step_to_come(blocker) >= 0 || is_creation(id) || may_come(blocker.rank);
     return comes ? state(blocker.rank).waits_for : -1;
   }
 

@@ -26,6 +26,7 @@ struct RankStep {
 struct RankSteps {
   std::vector<std::vector<std::int64_t>> groups;  ///< ranks, by the number in operations
   std::vector<std::vector<RankStep>> ranks;
+  bool cut_short = false;  ///< the run ended where ranks waited: not all of their steps are known
 
   const RankStep& at(std::int32_t rank, std::int32_t step) const {
     return ranks[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step)];

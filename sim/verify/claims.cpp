@@ -108,6 +108,18 @@ std::string fault_of(const SpmdClaim& claim, const std::vector<GlobalValue>& hel
   return {};
 }
 
+std::string fault_of(const SpmdClaim& claim, const Placements& placements) {
+  for (std::size_t dim = 0; dim < claim.mesh->ndim() && !claim.gradient; ++dim) {
+    const SpmdType& type = claim.type.types[dim];
+    if (claim.mesh->size(dim) == 1 || !type.placement || *type.placement == placements[dim]) {
+      continue;
+    }
+    return fmt::format("{} is {} along {}, not {}", claim.subject, to_string(placements[dim]),
+                       claim.mesh->names()[dim], to_string(type));
+  }
+  return {};
+}
+
 bool leaves_open(const SpmdClaim& claim) {
   for (std::size_t dim = 0; dim < claim.mesh->ndim(); ++dim) {
     if (claim.mesh->size(dim) > 1 && !claim.type.types[dim].placement) return true;

@@ -1,4 +1,4 @@
-// claims.h - claims on plain tensors (sim/types/claim.h), against the values that ranks hold.
+// claims.h - claims on tensors (sim/types/claim.h), against the values that ranks hold.
 // Pure. Private to the files that verify.
 #pragma once
 
@@ -18,6 +18,9 @@ std::vector<Label> labels_of(const SpmdClaim& claim, const std::vector<GlobalVal
 /// The reason why the ranks' values are not what the claim says, whatever one device has: replicas
 /// that differ, terms of a gradient that are all of it. Empty if there is none.
 std::string fault_of(const SpmdClaim& claim, const std::vector<GlobalValue>& held);
+
+/// The same of a distributed tensor, whose placements say what ranks hold.
+std::string fault_of(const SpmdClaim& claim, const Placements& placements);
 
 /// Whether a mesh dim of several ranks has type V, which says nothing of how values belong
 /// together.

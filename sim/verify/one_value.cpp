@@ -175,6 +175,10 @@ void OneValue::run(ValueReport& report) {
     report.reason = "more elements than memory can hold for comparing";
   } else if (first_->value.distributed()) {
     distributed(report);
+    if (report.claim && report.claim->mesh == report.spec->layout()) {
+      const std::string fault = fault_of(*report.claim, report.spec->placements());
+      if (!fault.empty()) wrong_claim(report, fault);
+    }
   } else if (report.claim != nullptr) {
     claimed(report);
   } else {
@@ -283,6 +287,15 @@ bool OneValue::is_near(const DTensorSpec& spec, const std::vector<DTensor>& piec
   return comparison.has_value();
 }
 
+void OneValue::wrong_claim(ValueReport& report, const std::string& what) {
+  report.comparison = {};
+  report.comparison.agreement = Agreement::kWrong;
+  report.comparison.what = what;
+  report.facts.fits = Fits::kNo;
+  report.facts.alike = false;
+  report.replicas_differ = true;
+}
+
 // The claim names the label; what ranks hold is one device's value under it, or it is wrong.
 void OneValue::claimed(ValueReport& report) {
   const SpmdClaim& claim = *report.claim;
@@ -292,14 +305,7 @@ void OneValue::claimed(ValueReport& report) {
     const RecordedValue* value = by_rank_[static_cast<std::size_t>(claim.mesh->rank_at_index(i))];
     if (value != nullptr) held.push_back(whole_value(value->value.local()));
   }
-  const auto wrong = [&](const std::string& what) {
-    report.comparison = {};
-    report.comparison.agreement = Agreement::kWrong;
-    report.comparison.what = what;
-    report.facts.fits = Fits::kNo;
-    report.facts.alike = false;
-    report.replicas_differ = true;
-  };
+  const auto wrong = [&](const std::string& what) { wrong_claim(report, what); };
   if (static_cast<std::int64_t>(held.size()) != claim.mesh->size()) {
     return wrong(fmt::format("only {} of {} ranks claim it", held.size(), claim.mesh->size()));
   }

@@ -47,6 +47,7 @@ class OneValue {
                   const std::vector<DTensor>& pieces, ValueReport& report) const;
   void plain(ValueReport& report);
   void claimed(ValueReport& report);
+  static void wrong_claim(ValueReport& report, const std::string& what);
   bool replicas(ValueReport& report);
   bool labelled(ValueReport& report);
   bool may_be(const Label& label, const std::vector<GlobalValue>& held) const;

@@ -146,6 +146,8 @@ struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };
 
+class MovePieces;
+
 /// Remembers plans by (source, target, planner, flattened dims). Bounded: past `capacity` an old
 /// plan is forgotten, and freed once as many more were, because a rank may be executing it. Shared
 /// by all ranks; takes no lock on a hit.
@@ -159,6 +161,8 @@ class PlanCache {
   InUse<Plan> find(const DTensorSpec* source, const DTensorSpec* target,
                    std::optional<PlannerKind> planner = std::nullopt,
                    const FlattenedDims& flattened = {});
+  /// Those of a move between meshes, the last few of which are remembered.
+  InUse<MovePieces> pieces(const DTensorSpec* source, const DTensorSpec* target);
   const PlanOptions& options() const { return options_; }
   CacheStats stats() const;
   /// All plans that are not freed, in the order they were made.

@@ -1,6 +1,7 @@
 // Plans by key. A miss plans outside of any lock, so that ranks which miss the same pair plan it
 // twice at worst.
 #include "base/hash.h"
+#include "plan/move_pieces.h"
 #include "plan/plan.h"
 #include "plan/shared_cache.h"
 #include "plan/whole.h"
@@ -21,6 +22,12 @@ struct Key {
 struct Entry {
   Key key;
   Plan plan;
+};
+
+struct Move {
+  const DTensorSpec* source;
+  const DTensorSpec* target;
+  MovePieces pieces;
 };
 
 }  // namespace plan_cache
@@ -61,6 +68,7 @@ Plan planned(const Key& key, PlanOptions options) {
 struct PlanCache::Impl {
   explicit Impl(std::size_t capacity) : entries(capacity) {}
   SharedCache<Entry> entries;
+  SharedCache<plan_cache::Move> moves{8};  // each lists all ranks
 };
 
 PlanCache::PlanCache(PlanOptions options, std::size_t capacity)
@@ -78,12 +86,28 @@ InUse<Plan> PlanCache::find(const DTensorSpec* source, const DTensorSpec* target
   return std::move(known).part(&Entry::plan);
 }
 
+InUse<MovePieces> PlanCache::pieces(const DTensorSpec* source, const DTensorSpec* target) {
+  using plan_cache::Move;
+  const std::uint64_t hash = hash_of({source, target, std::nullopt, {}});
+  const auto matches = [&](const Move& move) {
+    return move.source == source && move.target == target;
+  };
+  InUse<Move> known = impl_->moves.find(hash, matches);
+  if (!known) {
+    known = impl_->moves.insert(hash, matches, {source, target, MovePieces(*source, *target)});
+  }
+  return std::move(known).part(&Move::pieces);
+}
+
 CacheStats PlanCache::stats() const { return impl_->entries.stats(); }
 
 void PlanCache::visit(const std::function<void(const Plan&)>& visit) const {
   impl_->entries.visit([&visit](const Entry& entry) { visit(entry.plan); });
 }
 
-void PlanCache::clear() { impl_->entries.clear(); }
+void PlanCache::clear() {
+  impl_->entries.clear();
+  impl_->moves.clear();
+}
 
 }  // namespace shardlab

@@ -1,12 +1,9 @@
-// The pieces of the source are disjoint but for replicas, so a rank finds the overlap of its new
-// piece with each of them, run by run, and one holder of each. All ranks know all pieces, so that
-// nobody asks; a message is one box of elements, and boxes have one order on both sides.
+// A move that no plan on one mesh makes is made of messages: a message is one box of elements, and
+// boxes have one order on both sides.
 #include "redistribute/between_meshes.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
+#include <optional>
 
 #include "base/fix.h"
 #include "comm/device_mesh.h"
@@ -14,52 +11,13 @@
 #include "comm/observer.h"
 #include "mesh/local_shape.h"
 #include "mesh/mesh_views.h"
+#include "plan/move_pieces.h"
+#include "plan/plan.h"
 #include "redistribute/local_math.h"
 #include "redistribute/redistribute.h"
 
 namespace shardlab {
 namespace {
-
-/// Elements that two pieces of a dim share: the first index in each, and the number.
-struct Shared {
-  std::int64_t from, to, size;
-};
-
-std::vector<Shared> shared_runs(const DimMap& from, const DimMap& to) {
-  std::vector<Shared> shared;
-  std::int64_t before = 0;
-  for (const IndexRun& a : from.runs) {
-    std::int64_t behind = 0;
-    for (const IndexRun& b : to.runs) {
-      const std::int64_t begin = std::max(a.offset, b.offset);
-      const std::int64_t end = std::min(a.offset + a.size, b.offset + b.size);
-      if (begin < end) {
-        shared.push_back({before + begin - a.offset, behind + begin - b.offset, end - begin});
-      }
-      behind += b.size;
-    }
-    before += a.size;
-  }
-  return shared;
-}
-
-/// A box of elements, one Shared for each dim; without dims it is one element.
-using Box = std::vector<Shared>;
-
-std::vector<Box> shared_boxes(const LocalView& from, const LocalView& to) {
-  std::vector<Box> boxes{{}};
-  for (std::size_t dim = 0; dim < from.dims.size(); ++dim) {
-    std::vector<Box> longer;
-    for (const Box& box : boxes) {
-      for (const Shared& run : shared_runs(from.dims[dim], to.dims[dim])) {
-        longer.push_back(box);
-        longer.back().push_back(run);
-      }
-    }
-    boxes = std::move(longer);
-  }
-  return boxes;
-}
 
 std::int64_t elements_of(const Box& box) {
   std::int64_t count = 1;
@@ -67,118 +25,11 @@ std::int64_t elements_of(const Box& box) {
   return count;
 }
 
-/// A rank with its piece, on the part of the mesh that it sees.
-struct Holder {
-  std::int64_t rank;
-  const DTensorSpec* spec;
-  LocalView view;
-};
-
-/// The holders of a value by rank. Ranges of a dim that pieces have are listed once, so that a
-/// receiver looks at ranges, not at ranks.
-class Holders {
- public:
-  explicit Holders(const DTensorSpec& spec) : ranges_(spec.ndim()) {
-    const MeshLayout& layout = *spec.layout();
-    const MeshView all = view_of(layout);
-    for (std::int64_t i = 0; i < all.root->size(); ++i) {
-      const std::int64_t rank = all.root->rank_at_index(i);
-      const MeshLayout* part = layout.is_cut() ? part_of(all, rank) : &layout;
-      const DTensorSpec* own = part == &layout
-                                   ? &spec
-                                   : spec.arena().spec(part, spec.placements(), spec.order(),
-                                                       spec.meta(), spec.strided());
-      by_rank.emplace(rank, Holder{rank, own, local_view(*own, *part->coordinate_of(rank))});
-    }
-    for (const auto& [rank, holder] : by_rank) {  // ascending
-      Piece piece{nullptr, {}};
-      for (std::size_t dim = 0; dim < ranges_.size(); ++dim) {
-        Runs runs;
-        for (const IndexRun& run : holder.view.dims[dim].runs)
-          runs.emplace_back(run.offset, run.size);
-        several_ = several_ || runs.size() > 1;
-        const auto range = ranges_[dim].try_emplace(std::move(runs), ranges_[dim].size()).first;
-        piece.second.push_back(range->second);
-      }
-      ranks_[piece].push_back(rank);
-      piece.first = holder.spec->layout();
-      ranks_[piece].push_back(rank);
-    }
-  }
-
-  /// The holders that a rank receives its piece from, of equal pieces the nearest by rank: itself
-  /// first, of two the lower. A rank of the mesh receives from its own part.
-  std::vector<const Holder*> sources_of(const Holder& receiver) const {
-    const auto own = by_rank.find(receiver.rank);
-    std::vector<Piece> pieces{{own == by_rank.end() ? nullptr : own->second.spec->layout(), {}}};
-    for (std::size_t dim = 0; dim < ranges_.size(); ++dim) {
-      std::vector<Piece> longer;
-      for (const std::size_t range : ranges_that_meet(receiver.view.dims[dim], dim)) {
-        for (const Piece& piece : pieces) longer.emplace_back(piece).second.push_back(range);
-      }
-      pieces = std::move(longer);
-    }
-    std::vector<const Holder*> sources;
-    for (const Piece& piece : pieces) {
-      const auto ranks = ranks_.find(piece);
-      if (ranks == ranks_.end()) continue;
-      auto near = std::ranges::lower_bound(ranks->second, receiver.rank);
-      const bool below = near != ranks->second.begin() &&
-                         (near == ranks->second.end() ||
-                          receiver.rank - *std::prev(near) <= *near - receiver.rank);
-      sources.push_back(&by_rank.at(below ? *std::prev(near) : *near));
-    }
-    return sources;
-  }
-
-  std::map<std::int64_t, Holder> by_rank;
-
- private:
-  using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;       // offsets and sizes
-  using Piece = std::pair<const MeshLayout*, std::vector<std::size_t>>;  // part, ranges by dim
-
-  std::vector<std::size_t> ranges_that_meet(const DimMap& wanted, std::size_t dim) const {
-    std::vector<std::size_t> numbers;
-    if (wanted.runs.empty()) return numbers;
-    const std::map<Runs, std::size_t>& ranges = ranges_[dim];
-    auto at = ranges.begin();
-    if (!several_) {  // ranges of one run each do not meet each other
-      at = ranges.upper_bound({{wanted.runs[0].offset, std::numeric_limits<std::int64_t>::max()}});
-      if (at != ranges.begin()) --at;
-    }
-    const std::int64_t end = wanted.runs.back().offset + wanted.runs.back().size;
-    for (; at != ranges.end() && (at->first.empty() || at->first[0].first < end); ++at) {
-      const auto meets = [&](const IndexRun& run) {
-        return std::ranges::any_of(at->first, [&](const auto& held) {
-          return held.first < run.offset + run.size && run.offset < held.first + held.second;
-        });
-      };
-      if (std::ranges::any_of(wanted.runs, meets)) numbers.push_back(at->second);
-    }
-    return numbers;
-  }
-
-  std::vector<std::map<Runs, std::size_t>> ranges_;   // by dim, with their numbers
-  std::map<Piece, std::vector<std::int64_t>> ranks_;  // with this piece; without a part, of all
-  bool several_ = false;                              // a piece has several runs of a dim
-};
-
 Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
   for (std::size_t dim = 0; dim < box.size(); ++dim) {
     piece = piece.narrow(dim, box[dim].*first, box[dim].size);
   }
   return piece;
-}
-
-/// The ranks that send or receive.
-std::set<std::int64_t> partners_of(const Holders& from, const Holders& to) {
-  std::set<std::int64_t> partners;
-  for (const auto& [rank, receiver] : to.by_rank) {
-    for (const Holder* holder : from.sources_of(receiver)) {
-      if (holder->rank != rank) partners.insert({rank, holder->rank});
-    }
-  }
-  return partners;
 }
 
 /// The piece of `target` that this rank holds, from the pieces of `source`.
@@ -193,43 +44,38 @@ Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& 
          "a move between meshes of more than {} ranks that is no other view of the same pieces",
          kMostRanks);
   }
-  const Holders from(source), to(target);
-  const auto here = to.by_rank.find(own);
+  const InUse<MovePieces> pieces = current_rank().plans->pieces(&source, &target);
+  const Holder* here = pieces->to.at(own);
+  const Holder* sender = pieces->from.at(own);
   Tensor result =
       empty(*current_rank().device, target.ndim() == 0 ? Dims{} : Dims{0}, target.dtype());
-  if (here != to.by_rank.end()) {
-    const DTensorSpec& spec = *here->second.spec;
-    const TensorMeta meta = local_meta(spec, *spec.layout()->coordinate_of(own));
+  if (here != nullptr) {
+    const TensorMeta meta = local_meta(*here->spec, *here->spec->layout()->coordinate_of(own));
     result = empty(*current_rank().device, meta.shape, meta.dtype);
   }
-  // Each has partners of its own; all others do the same. Most worlds do not ask.
-  std::optional<std::set<std::int64_t>> partners;
+  // Each has partners of its own; all others do the same.
   world.compare_answers([&](std::int64_t rank) -> std::uint64_t {
-    if (!partners) partners = partners_of(from, to);
-    return partners->contains(rank) ? static_cast<std::uint64_t>(rank) + 1 : 0;
+    return pieces->partners.contains(rank) ? static_cast<std::uint64_t>(rank) + 1 : 0;
   });
   std::vector<Tensor> sent;
   std::vector<std::pair<Tensor, Tensor>> arriving;  // each with its place
+  using Partners = std::vector<const Holder*>;
   {
     const BatchScope batch;  // two ranks that send to each other would wait in a queue of both
-    for (const auto& [rank, receiver] : to.by_rank) {
-      if (rank == own || !from.by_rank.contains(own)) continue;
-      for (const Holder* holder : from.sources_of(receiver)) {
-        if (holder->rank != own) continue;
-        for (const Box& box : shared_boxes(holder->view, receiver.view)) {
-          const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
-          sent.push_back(world.send(message, rank, kMoveTag, Issue::kAsync));
-        }
+    for (const Holder* to : sender == nullptr ? Partners() : pieces->receivers_of(*sender)) {
+      if (to->rank == own) continue;
+      for (const Box& box : shared_boxes(sender->view, to->view)) {
+        const Tensor message = clone_contiguous(box_of(x, box, &Shared::from));
+        sent.push_back(world.send(message, to->rank, kMoveTag, Issue::kAsync));
       }
     }
-    for (const Holder* holder :
-         here == to.by_rank.end() ? std::vector<const Holder*>() : from.sources_of(here->second)) {
-      for (const Box& box : shared_boxes(holder->view, here->second.view)) {
+    for (const Holder* from : here == nullptr ? Partners() : pieces->sources_of(*here)) {
+      for (const Box& box : shared_boxes(from->view, here->view)) {
         const Tensor place = box_of(result, box, &Shared::to);
         const TensorMeta meta = contiguous_meta(place.shape(), target.dtype());
-        arriving.emplace_back(holder->rank == own
+        arriving.emplace_back(from->rank == own
                                   ? box_of(x, box, &Shared::from)
-                                  : world.recv(meta, holder->rank, kMoveTag, Issue::kAsync),
+                                  : world.recv(meta, from->rank, kMoveTag, Issue::kAsync),
                               place);
       }
     }
@@ -358,16 +204,18 @@ DTensor move_between(const DTensor& x, const DTensorSpec* target,
   }
   std::optional<Tensor> piece = refined(whole.local(), *whole.spec(), *arrives, options);
   if (!piece) piece = exchanged(whole.local(), *whole.spec(), *arrives);
-  return redistribute_tensor(DTensor(*piece, arrives), target, options);
+  const DTensor arrived(*piece, arrives);
+  report_placed(PlacedRecord::Kind::kRedistribute, whole, arrived, options.argument);
+  return redistribute_tensor(arrived, target, options);
 }
 
 MoveCost cost_between(const DTensorSpec& source, const DTensorSpec& target) {
-  const Holders from(*reduced(source)), to(*reduced(target));
+  const MovePieces pieces(*reduced(source), *reduced(target));
   const auto item = static_cast<double>(item_bytes(source.dtype()));
   MoveCost cost;
-  for (const auto& [rank, receiver] : to.by_rank) {
+  for (const auto& [rank, receiver] : pieces.to.by_rank) {
     double bytes = 0;
-    for (const Holder* holder : from.sources_of(receiver)) {
+    for (const Holder* holder : pieces.sources_of(receiver)) {
       if (holder->rank == rank) continue;
       for (const Box& box : shared_boxes(holder->view, receiver.view)) {
         bytes += static_cast<double>(elements_of(box)) * item;

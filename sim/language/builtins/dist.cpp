@@ -44,7 +44,10 @@ Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
         auto& work = dynamic_cast<WorkObject&>(*self->as<ObjectValue>().object);
         in.note_effect("a poll");
         const bool done = work.done();
-        if ((current_rank().mode & kModePolls) != 0) return Value(done);
+        if ((current_rank().mode & kModePolls) != 0) {
+          if (done) work.wait();  // what it fills may be written from here on
+          return Value(done);
+        }
         if (Observer* const observer = observer_to_tell()) {
           observer->warning(fmt::format(
               "{}: is_completed() waits here, and is True; elsewhere it may be False, and the "

@@ -478,7 +478,7 @@ static std::string subject_of(std::string_view call, std::string_view function) 
 
 void Interpreter::claim(const DTensor& x, SpmdClaim claim, SourceSpan at, std::string_view function,
                         bool of_gradient) {
-  if (setup_.sink == nullptr || x.distributed()) return;
+  if (setup_.sink == nullptr) return;
   const auto& source = setup_.program->source;
   claim.subject =
       subject_of(std::string_view(source->text()).substr(at.begin, at.end - at.begin), function);
