@@ -90,7 +90,7 @@ class Examination : FlightJob {
       for (std::size_t i = 0; i < role.size(); ++i) {
         const FlightEntry* entry = at(role[i], record);
         if (entry == nullptr) {
-          if (!waiting[i]) ended.push_back(role[i]);
+          if (!waiting[i] && !dumps_[role[i]].cut) ended.push_back(role[i]);
           continue;
         }
         if (first == nullptr) first = entry;
@@ -245,6 +245,11 @@ class Examination : FlightJob {
     bool pending = false;
     const FlightEntry* place = nullptr;
     std::size_t at = 0;  // the dump of the place
+    std::vector<std::int64_t> lost = result_.missing;  // and those whose last calls are
+    for (std::size_t rank = 0; rank < dumps_.size(); ++rank) {
+      if (dumps_[rank].cut && head_of(rank) == nullptr) lost.push_back(dumps_[rank].rank);
+    }
+    std::ranges::sort(lost);
     auto best = std::tuple(true, std::size_t{0}, std::int64_t{0}, std::int64_t{0});
     for (std::size_t rank = 0; rank < dumps_.size(); ++rank) {
       for (const FlightEntry& entry : dumps_[rank].entries) {
@@ -252,8 +257,8 @@ class Examination : FlightJob {
         pending = true;
         const Ranks ranks = partners_of(group_of(rank, entry), entry);
         const bool misses = std::ranges::any_of(
-            result_.missing, [&](std::int64_t missing) { return has(ranks, missing); });
-        if (!result_.missing.empty() && !misses) continue;
+            lost, [&](std::int64_t missing) { return has(ranks, missing); });
+        if (!lost.empty() && !misses) continue;
         const std::tuple key(entry.message, ranks.size(), entry.record, entry.created_ns);
         if (place != nullptr && best <= key) continue;
         best = key;
@@ -261,7 +266,8 @@ class Examination : FlightJob {
         at = rank;
       }
     }
-    const bool absent = !result_.missing.empty() && (place != nullptr || stop_within_a_step());
+    const bool absent =
+        place != nullptr ? !lost.empty() : !result_.missing.empty() && stop_within_a_step();
     if (!result_.circle.empty()) {
       result_.kind = AutopsyKind::kDeviceStuck;
       place = head_of(at = index_of_.at(result_.circle.front().rank));
@@ -274,7 +280,7 @@ class Examination : FlightJob {
       result_.others = {dumps_[dump].rank};
     } else if (absent) {
       result_.kind = AutopsyKind::kNoDump;
-      result_.culprits = result_.missing;
+      result_.culprits = lost;
     } else if (const auto pair = unfit_message()) {
       place = head_of(at = pair->first);
       result_.kind = AutopsyKind::kOtherSize;

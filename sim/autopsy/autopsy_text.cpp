@@ -7,6 +7,7 @@
 #include <span>
 #include <thread>
 
+#include "base/bytes_text.h"
 #include "base/escaped_text.h"
 #include "base/rank_ranges.h"
 #include "base/text_of_list.h"
@@ -71,7 +72,8 @@ std::string text_of(const std::vector<AutopsyWait>& waits) {
     if (!wait.awaited.empty()) one += " for " + fold_ranks(wait.awaited);
     waiting.push_back(std::move(one));
   }
-  return fmt::format("{} ranks wait: {}", count, text_of_list(waiting, "; "));
+  return fmt::format("{} rank{}: {}", count, count == 1 ? " waits" : "s wait",
+                     text_of_list(waiting, "; "));
 }
 
 }  // namespace
@@ -80,8 +82,9 @@ std::string_view to_string(AutopsyKind kind) { return kKinds[static_cast<std::si
 
 std::string Autopsy::text(const FlightWords& words) const {
   const std::string_view said = kKinds[static_cast<std::size_t>(kind)].text;
-  std::string head = fmt::format("{} ranks, {} group{}, {} entries. ", ranks, groups,
-                                 groups == 1 ? "" : "s", entries);
+  std::string head = fmt::format("{}, {}, {} entries. ",
+                                 counted(static_cast<std::int64_t>(ranks), "rank"),
+                                 counted(static_cast<std::int64_t>(groups), "group"), entries);
   std::vector<std::int64_t> in_circle;
   for (const AutopsyLink& link : circle) in_circle.push_back(link.rank);
   if (tie) {

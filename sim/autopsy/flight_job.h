@@ -274,7 +274,8 @@ class FlightJob {
         if (!has(wait.awaited, member)) wait.awaited.push_back(member);
         if (!dumped) continue;
         cause.try_emplace(i, other->second);
-        if (head->message && head_of(other->second) == nullptr) alone_.emplace(i, member);
+        const bool ended = head_of(other->second) == nullptr && !dumps_[other->second].cut;
+        if (head->message && ended) alone_.emplace(i, member);
       }
       if (behind) cause.try_emplace(i, *behind);
     }

@@ -56,15 +56,17 @@ class Comparer {
     }
     for (TensorDifference& one : out_.differences) look_elsewhere(one);
     look_for_names();
+    for (TensorDifference& one : out_.differences) name_alone(one);
     try_edits();
     return std::move(out_);
   }
 
  private:
+  static constexpr std::size_t kPart = 1 << 18;  // of a tensor beside the pair
+
   // The first pass over a tensor of A, whose hash and end are kept: contents that are one value all
   // over are no sign of where they are from. Whether B's was seen to be equal.
   bool pass_over(const MadeTensor& a, const MadeTensor& b) {
-    constexpr std::size_t kTail = 1 << 18;
     const auto item = static_cast<std::size_t>(a.item());
     const std::int64_t row = a.shape.empty() ? 0 : around(a.shape, 0).second * a.item();
     bool equal = alike(a, b) && a.rows && b.rows && a.variants.empty() && row > 0, constant = true;
@@ -77,7 +79,7 @@ class Comparer {
       const std::size_t rest = block.size() - std::min(item, block.size());
       constant = constant && block.starts_with(first) &&
                  block.substr(block.size() - rest) == block.substr(0, rest);
-      tail_ = block.substr(block.size() - std::min(kTail, block.size()));
+      tail_ = block.substr(block.size() - std::min(kPart, block.size()));
       if (!equal) return true;
       other.resize(block.size());
       const std::int64_t to = from + static_cast<std::int64_t>(block.size()) / row;
@@ -88,6 +90,15 @@ class Comparer {
     });
     if (!constant) by_hash_[hash].push_back(&a);
     return equal;
+  }
+  // Of the tensor behind the pair in A.
+  static void add_begin(const MadeTensor& next, TensorPair& pair) {
+    if (!next.elements) return;
+    pair.after = next.name;
+    for_blocks(next, [&](std::string_view block) {
+      pair.head = block.substr(0, kPart);
+      return false;
+    });
   }
   // Tensors of A with these elements.
   std::vector<const MadeTensor*> same_in_a(const MadeTensor& tensor) const {
@@ -110,7 +121,7 @@ class Comparer {
         alike(a, b) ? static_cast<void>(++out_.equal) : out_.differences.push_back(found);
       return;
     }
-    TensorPair pair{a.name, b.type, a.shape, b.shape, "", "", before_, tail_};
+    TensorPair pair{a.name, b.type, a.shape, b.shape, "", "", before_, tail_, "", ""};
     const bool seen = pass_over(a, b);
     before_ = a.name;
     if (!seen) pair.a = a.elements();
@@ -124,6 +135,7 @@ class Comparer {
     out_.equal += equal;
     out_.equal_bytes += equal ? a.bytes() : 0;
     if (equal && !found.mistake) return;
+    if (&a != &a_.back()) add_begin(*(&a + 1), pair);
     if (!found.mistake) explain(a, b, pair, found);
     out_.differences.push_back(std::move(found));
   }
@@ -208,6 +220,16 @@ class Comparer {
     if (left.empty()) found.mistake = {"piece-missing", told, {}, {}};
   }
 
+  // Its edits fit no other tensor.
+  void name_alone(TensorDifference& one) const {
+    const std::string alone = pattern_of(one.name, b_);
+    for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i) {
+      Edit& edit = one.mistake->edits[i];
+      if (edit.option != "tie" && edit.text.starts_with(one.name + " "))
+        edit.text.replace(0, one.name.size(), alone);
+    }
+  }
+
   void look_for_names() {
     constexpr std::size_t kMost = 200;
     std::vector<std::string> lone[2];
@@ -215,6 +237,7 @@ class Comparer {
     for (LoneTensor& one : out_.lone) {
       if (out_.lone.size() <= kMost)
         one.near = nearest(one.name, lone[one.in_a ? 1 : 0]).value_or("");
+      one.pattern = pattern_of(one.name, b_);
       const MadeTensor* tensor = one.in_a ? nullptr : in_b_.at(one.name);
       if (tensor == nullptr || tensor->type == nullptr || !tensor->elements) continue;
       for (const MadeTensor* same : same_in_a(*tensor)) {
@@ -223,20 +246,40 @@ class Comparer {
     }
   }
 
+  bool fits_b(const Edit& edit) const {
+    try {
+      MadeTensors copy = b_;
+      apply(edit, copy);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   // Together, as tensors that were exchanged need each other's edits.
   void try_edits() {
+    for (TensorDifference& one : out_.differences) {
+      const bool fits = one.mistake && !one.mistake->edits.empty() && fits_b(one.mistake->edits[0]);
+      if (one.mistake && !fits) one.mistake->edits.clear();
+    }
     MadeTensors mended = b_;
     try {
       for (const Edit& edit : repairs_of(out_)) apply(edit, mended);
     } catch (const Error&) {
       return;
     }
+    out_.mended = mended.size() == a_.size();
     for (TensorDifference& one : out_.differences) {
       const MadeTensor &a = *in_a_.at(one.name), *b = find(mended, one.name);
       if (!one.mistake || one.mistake->edits.empty() || b == nullptr || !alike(a, *b)) continue;
       const std::uint64_t hash = hash_words(0, a.elements());
       one.tried = hash == hash_words(0, b->elements());
     }
+    out_.mended = out_.mended &&
+                  std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
+                  std::ranges::all_of(mended, [&](const MadeTensor& one) {
+                    return in_a_.contains(one.name);
+                  });
   }
 
   const MadeTensors &a_, &b_;
@@ -265,8 +308,8 @@ std::vector<Edit> repairs_of(const CheckpointComparison& comparison) {
       return other.in_a && other.name == one.same;
     });
     if (!one.in_a)
-      first.push_back(known ? Edit{"rename", fmt::format("{} -> {}", one.name, one.same)}
-                            : Edit{"drop", one.name});
+      first.push_back(known ? Edit{"rename", fmt::format("{} -> {}", one.pattern, one.same)}
+                            : Edit{"drop", one.pattern});
   }
   first.insert(first.end(), second.begin(), second.end());
   return first;

@@ -79,11 +79,13 @@ std::optional<std::size_t> taken(std::string_view pattern, std::string_view name
 // The name with `by` in place of the parts that the pattern takes; empty if it takes none.
 std::optional<std::string> name_like(std::string_view name, std::string_view pattern,
                                      std::string_view by) {
+  const bool all = pattern.starts_with('^');
+  pattern.remove_prefix(all ? 1 : 0);
   for (std::size_t at = 0; at < name.size();
        at = std::min(name.find('.', at), name.size() - 1) + 1) {
     OpenParts open;
     const auto size = taken(pattern, name.substr(at), open);
-    if (!size) continue;
+    if (!size || (all && *size < name.size())) continue;
     std::string out(name.substr(0, at));
     while (!by.empty()) {
       const std::size_t part = open_part(by);
@@ -119,7 +121,8 @@ Edits rename(const Edit& edit, MadeTensors& tensors) {
   const auto [from, to] = two_parts(edit, "->");
   for (MadeTensor* tensor : fitting(edit, from, tensors))
     tensor->name = *name_like(tensor->name, from, to);
-  return {{"rename", fmt::format("{} -> {}", to, from)}};
+  const std::string_view all = from.starts_with('^') ? "^" : "";
+  return {{"rename", fmt::format("{}{} -> {}", all, to, from.substr(all.size()))}};
 }
 
 // Rows of one tensor as several.
@@ -149,7 +152,8 @@ Edits split(const Edit& edit, MadeTensors& tensors) {
   }
   std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
   tensors.insert(tensors.end(), parts.begin(), parts.end());
-  return {{"join", fmt::format("{} = {}", from, text_of_list(names, ", "))}};
+  const bool all = from.starts_with('^');
+  return {{"join", fmt::format("{} = {}", from.substr(all ? 1 : 0), text_of_list(names, ", "))}};
 }
 
 Edits join(const Edit& edit, MadeTensors& tensors) {
@@ -306,7 +310,8 @@ Edits convert(const Edit& edit, MadeTensors& tensors) {
     if (!from || !is_floating(*from) || from == to) continue;
     // f16 and bf16 do not hold each other.
     lost |= item_bytes(*from) >= item_bytes(*to);
-    inverse.push_back({"dtype", fmt::format("{} = {}", tensor->name, to_string(*from))});
+    const std::string alone = pattern_of(tensor->name, tensors);
+    inverse.push_back({"dtype", fmt::format("{} = {}", alone, to_string(*from))});
     tensor->make([of = tensor->elements, from, to] { return converted(of(), *from, *to); });
     tensor->type = &stored_type(*to);
   }
@@ -355,6 +360,13 @@ std::pair<std::string, std::string> two_parts(const Edit& edit, std::string_view
   const Texts parts = parts_of(edit.text, separator);
   if (parts.size() == 2 && !parts[0].empty() && !parts[1].empty()) return {parts[0], parts[1]};
   refuse(edit, fmt::format("two parts with '{}' between them are expected", separator));
+}
+
+std::string pattern_of(const std::string& name, const MadeTensors& tensors) {
+  const bool others = std::ranges::any_of(tensors, [&](const MadeTensor& one) {
+    return one.name.size() > name.size() && name_like(one.name, name, "");
+  });
+  return (others ? "^" : "") + name;
 }
 
 std::string MadeTensor::type_text() const {

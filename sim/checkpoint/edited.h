@@ -54,8 +54,10 @@ struct EditOption {
 /// The texts before and behind a separator, without blanks around them.
 ///   fails  Value: another number of parts
 std::pair<std::string, std::string> two_parts(const Edit& edit, std::string_view separator);
+/// A name as the pattern that fits this one of the tensors alone: "^w" beside "optim.w.exp_avg".
+std::string pattern_of(const std::string& name, const MadeTensors& tensors);
 /// All options. A name in one is whole parts of tensors' names between dots; "{i}" in it is any one
-/// part, the same on both sides, and "*" any text.
+/// part, the same on both sides, and "*" any text; behind "^" it is all of the name.
 const std::vector<EditOption>& edit_options();
 /// Changes the tensors; returns the edits that undo it, or none.
 ///   fails  Value: malformed; it fits no tensor, or one of another size; two of one name

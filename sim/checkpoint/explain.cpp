@@ -83,8 +83,12 @@ struct ElementMistakes {
         if (pair_.tail.ends_with(b.substr(0, size))) {
           told = fmt::format("shift={}; begins with=the end of {}", shift, pair_.before);
         }
-      } else if (same(0, shift, count_ - shift) && zeros(b.substr(b.size() - size))) {
-        told = fmt::format("shift=-{}; ends with=zeros", shift);
+      } else if (same(0, shift, count_ - shift)) {
+        const std::string_view end = b.substr(b.size() - size);
+        if (zeros(end)) told = fmt::format("shift=-{}; ends with=zeros", shift);
+        if (pair_.head.starts_with(end)) {
+          told = fmt::format("shift=-{}; ends with=the begin of {}", shift, pair_.after);
+        }
       }
       if (!told.empty()) return found_.push_back({"flat-shifted", told, {}, {}});
     }

@@ -24,6 +24,7 @@ struct TensorPair {
   Dims shape_a, shape_b;
   std::string a, b;
   std::string before, tail;  ///< the tensor before it in A, and the end of its elements
+  std::string after, head;   ///< the one behind it, and their begin
 };
 
 /// The mistake that gives all of B; empty if no one does. Memory besides the pair: 40 MiB.

@@ -123,6 +123,7 @@ std::pair<std::string, std::map<std::int64_t, std::size_t>> with_lines(
 struct Findings {
   std::string held;
   bool distributed = false;
+  std::set<std::size_t> outside;  ///< dims of the program's mesh that the value's has not
   std::vector<std::optional<Label>> values, gradients;
 };
 
@@ -174,22 +175,41 @@ class Inference {
     const MeshLayout& mesh = *run.result.run.layout;
     inferred_.mesh = process_arena().layout({.shape = mesh.shape(), .names = mesh.names()});
     if (run.result.run.error) inferred_.failure = run.result.run.error->summary();
+    nothing_ = run.result.judgement.not_verified;
     for (const ValueReport& report : run.result.judgement.values) {
       const auto statement = report.claim ? run.made.find(report.line) : run.made.end();
       if (statement == run.made.end()) continue;
       Findings& found = found_[{statement->second, report.claim->subject}];
       if (found.held.empty()) found.held = report.type.substr(0, report.type.find("  "));
       found.distributed = found.distributed || report.spec != nullptr;
+      std::optional<Label> label = report.label;
+      if (report.spec) label = Label{report.spec->placements(), report.spec->order()};
+      const MeshLayout& own = report.spec ? *report.spec->layout() : *report.claim->mesh;
       (report.claim->gradient ? found.gradients : found.values)
-          .push_back(report.spec == nullptr ? report.label : label_along(mesh, *report.spec));
+          .push_back(&own == &mesh ? label : label_along(mesh, own, label, found));
     }
   }
 
-  // That of a distributed tensor; of one on another view of the ranks, too.
-  static std::optional<Label> label_along(const MeshLayout& mesh, const DTensorSpec& spec) {
-    const auto type = type_on(tensor_type(spec.placements(), spec.order()), *spec.layout(), mesh);
-    const auto placements = type ? placements_of(*type) : std::nullopt;
-    return placements ? std::optional(Label{*placements, type->order}) : std::nullopt;
+  // The label of a value on another view of the ranks, or on a slice.
+  static std::optional<Label> label_along(const MeshLayout& mesh, const MeshLayout& own,
+                                          const std::optional<Label>& label, Findings& found) {
+    const auto type =
+        label ? type_on(tensor_type(label->placements, label->order), own, mesh) : std::nullopt;
+    if (type) return Label{*placements_of(*type), type->order};
+    Label slice{Placements(mesh.ndim(), Placement::replicate()), ShardOrder(mesh.ndim(), -1)};
+    std::size_t dims = 0;
+    for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
+      const auto there = own.find_dim(mesh.names()[dim]);
+      if (!there || own.size(*there) != mesh.size(dim)) {
+        found.outside.insert(dim);
+        continue;
+      }
+      ++dims;
+      if (!label) continue;
+      slice.placements[dim] = label->placements[*there];
+      slice.order[dim] = label->order[*there];
+    }
+    return label && dims == own.ndim() ? std::optional(slice) : std::nullopt;
   }
 
   // The one placement along a mesh dim on all passes; none where they differ, or are no label.
@@ -212,8 +232,8 @@ class Inference {
     value.line = statements_[statement].line;
     value.held = findings.held;
     for (std::size_t dim = 0; dim < inferred_.mesh->ndim(); ++dim) {
-      value.types.push_back(inferred_.mesh->size(dim) == 1 ? ""
-                                                           : type_of(findings, dim, value.why));
+      const bool none = inferred_.mesh->size(dim) == 1 || findings.outside.contains(dim);
+      value.types.push_back(none ? "" : type_of(findings, dim, value.why));
     }
     places_.emplace(std::pair(statement, name), inferred_.values.size());
     inferred_.values.push_back(std::move(value));
@@ -224,11 +244,12 @@ class Inference {
     const auto say = [&](const std::string& text) { why += (why.empty() ? "" : "; ") + text; };
     const bool none = std::ranges::none_of(findings.values, &std::optional<Label>::has_value);
     if (none) {
-      const char* none_of = findings.distributed ? "it is on another mesh"
-                                                 : "ranks hold no piece, term or replica of one "
-                                                   "device's";
-      say(fmt::format("along {} {}", mesh_dim, none_of));
-      return findings.distributed ? "?" : "V";
+      if (!nothing_.empty()) {
+        if (why.empty()) say(nothing_);
+        return "?";
+      }
+      say(fmt::format("along {} ranks hold no piece, term or replica of one device's", mesh_dim));
+      return "V";
     }
     const auto placement = agreed(findings.values, dim);
     if (!placement) {
@@ -332,6 +353,7 @@ class Inference {
   const std::vector<NamedAt> statements_;
   std::map<std::pair<std::size_t, std::string>, Findings> found_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> places_;
+  std::string nothing_;  ///< the reason why there is nothing to compare with
   InferredTypes inferred_;
 };
 

@@ -220,11 +220,10 @@ std::string comparison_text(const CheckpointComparison& comparison, const std::s
   for (const std::string& line : comparison.others) text += "  " + plain(line) + "\n";
   std::string edits;
   for (const Edit& edit : repairs_of(comparison)) edits += " " + edit.command();
-  const bool tried = std::ranges::all_of(comparison.differences, &TensorDifference::tried);
   if (!edits.empty())
     text += fmt::format(
         "\n{}: {}{}\n",
-        tried ? "this makes B right, as a trial has shown" : "this makes B right in part", command,
+        comparison.mended ? "this makes B right, as a trial has shown" : "this makes B right in part", command,
         edits);
   return text;
 }

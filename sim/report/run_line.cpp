@@ -129,9 +129,9 @@ std::string failure_text(const ScenarioResult& result) {
   }
   for (const ValueReport& value : judgement.values) {
     if (!is_wrong(value)) continue;
-    const std::string cause = value.cause.empty() ? "" : "; " + cause_text(value.cause);
-    return fmt::format("wrong value {} ({}): {}{}", shown_name(value), value.where.at(),
-                       value.comparison.what, cause);
+    std::string what = value.comparison.what;
+    if (!value.cause.empty()) what += (what.empty() ? "" : "; ") + cause_text(value.cause);
+    return fmt::format("wrong value {} ({}): {}", shown_name(value), value.where.at(), what);
   }
   for (const ExpectationReport& expectation : judgement.expectations) {
     if (!expectation.met) return unmet_text(expectation);

@@ -1,6 +1,7 @@
 // Elements of the input's own dtype stay as the file has them; others become numbers.
 #include "sim/scenario/checkpoint_input.h"
 
+#include "base/bytes_text.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
@@ -17,8 +18,9 @@ const StoredTensor& tensor_in(const Checkpoint& checkpoint, const std::string& n
   if (const StoredTensor* found = checkpoint.find(name)) return *found;
   std::vector<std::string> known;
   for (const StoredTensor& tensor : all) known.push_back(tensor.name);
-  fail(ErrorKind::kValue, Fix{suggest(name, known)}, "{} has {} tensors, and none '{}'",
-       checkpoint.path(), all.size(), name);
+  fail(ErrorKind::kValue, Fix{name.empty() ? "say which: tensor = \"NAME\"" : suggest(name, known)},
+       "{} has {}, and {}", checkpoint.path(), counted(std::ssize(all), "tensor"),
+       name.empty() ? "the input names none of them" : fmt::format("none '{}'", name));
 }
 
 void take(const Checkpoint& checkpoint, const StoredTensor& tensor, ScenarioInput& input) {
@@ -36,6 +38,14 @@ void take(const Checkpoint& checkpoint, const StoredTensor& tensor, ScenarioInpu
     fail(ErrorKind::kUnsupported, Fix{"convert it: shardlab reshard FROM TO --dtype f32"},
          "'{}' of {} is {}, which programs cannot take", tensor.name, checkpoint.path(),
          tensor.type->name);
+  }
+  const DType own = input.type.dtype.value_or(DType::kF32);
+  const bool loses =
+      is_complex(*dtype) ? !is_complex(own) : is_floating(*dtype) && is_integral(own);
+  if (loses) {
+    fail(ErrorKind::kValue, Fix{"give the input the dtype of the tensor"},
+         "'{}' of {} is {}, input '{}' is {}", tensor.name, checkpoint.path(), to_string(*dtype),
+         input.name, to_string(own));
   }
   if (dtype == input.type.dtype && dtype != DType::kBool && !bytes->empty()) {
     input.elements = {bytes, *bytes};

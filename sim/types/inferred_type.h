@@ -16,7 +16,7 @@ struct InferredType {
   std::int64_t line = 0;
   std::string held;  ///< "f32[4, 8]": what the first rank holds
   /// A type for each mesh dim, "R" or "S(0)", "?" where this cannot be said. Empty for those of
-  /// size 1.
+  /// size 1, and those that the value's own mesh has not.
   std::vector<std::string> types;
   std::string why;  ///< of what is open, or how R and I were told apart
 };

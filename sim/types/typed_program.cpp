@@ -94,6 +94,14 @@ TypedProgram* typed_program() {
   return rank == nullptr ? nullptr : dynamic_cast<TypedProgram*>(rank->calls);
 }
 
+TypedProgram::How TypedProgram::check(Checks checks) {
+  const How before = how_;
+  how_.checked = how_.checked && checks != Checks::kOff;
+  how_.subscript = how_.subscript || checks == Checks::kSubscript;
+  if (checks == Checks::kLocal) how_.mode = TypeMode::kLocal;
+  return before;
+}
+
 const TensorType* TypedProgram::type_of(const DTensor& x) const {
   if (!x.defined()) return nullptr;
   const auto found = known_.find(x.impl());
@@ -152,8 +160,10 @@ SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const Typed
   const auto is_replica = [](const SpmdType& type) { return type.is_r() || type.is_i(); };
   const bool either = !requires_grad(x) || !grad_enabled();
   if (either && is_replica(own) && is_replica(move.src)) own = move.src;
-  const TypeAnswer answer = type_of_move(move, own, mode_);
-  if (!answer.type) refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
+  const TypeAnswer answer = type_of_move(move, own, how_.mode);
+  if (!answer.type) {
+    refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
+  }
   return *answer.type;
 }
 
@@ -171,7 +181,7 @@ std::vector<TypeAnswer> TypedProgram::answers_of(const OpEvent& event, const Typ
     if (all.back().is_i() && !operands.back().gets_gradient) all.back() = SpmdType::replicated();
   }
   TypeAnswer answer = type_of_op(call.name, operands, number);
-  if (!answer.type || mode_ == TypeMode::kLocal || layout_->size(mesh_dim) == 1) return {answer};
+  if (!answer.type || how_.mode == TypeMode::kLocal || layout_->size(mesh_dim) == 1) return {answer};
   if (unsaid) return {unsaid_dim()};
   if (!cut) return {answer};
   if (const auto text = einsum_of(event)) {
@@ -201,7 +211,7 @@ Results TypedProgram::checked(const OpEvent& event) {
     number |= is_number(one);
   }
   if (!typed) return next().perform(event);
-  std::string_view name = subscript_ ? "getitem" : plain_name(row);
+  std::string_view name = how_.subscript ? "getitem" : plain_name(row);
   if (is_number(read[0]) && name.starts_with("div")) name = "reciprocal";
   if (unknown) {
     refuse(name, layout_->names()[0], TypesOfCall{name, {}, read}.operands(0),
@@ -228,7 +238,7 @@ Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) 
                       });
     for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
       const SpmdType& own = type->types[dim];
-      const SpmdType target = mode_ == TypeMode::kLocal ? without_dim(own) : own;
+      const SpmdType target = how_.mode == TypeMode::kLocal ? without_dim(own) : own;
       const auto refusal = refused_write(target, kept, *call.answers[dim][0].type);
       if (refusal) refuse(call.name, layout_->names()[dim], call.operands(dim), *refusal);
     }
@@ -335,7 +345,7 @@ Results TypedProgram::perform(const ProgramEvent& event) {
   const auto* detached = std::get_if<DetachEvent>(&event);
   const TensorType* type = detached == nullptr ? nullptr : type_of(detached->x);
   for (std::size_t dim = 0; type != nullptr && dim < layout_->ndim(); ++dim) {
-    if (mode_ == TypeMode::kLocal || type->types[dim] != SpmdType::varying()) continue;
+    if (how_.mode == TypeMode::kLocal || type->types[dim] != SpmdType::varying()) continue;
     refuse("detach", layout_->names()[dim], "self V", unsaid_dim());
   }
   Results results = next().perform(event);

@@ -13,6 +13,8 @@ namespace shardlab {
 
 struct TypesOfCall;
 
+enum class Checks : std::uint8_t { kAsBefore, kLocal, kOff, kSubscript };
+
 /// Tensors get types by has() and by the calls that make them; tensors without a type, and
 /// distributed ones, are not checked until they meet those that have one. For one rank.
 class TypedProgram final : public ForwardingProgram {
@@ -21,9 +23,8 @@ class TypedProgram final : public ForwardingProgram {
   /// have the types alone that the program says.
   TypedProgram(ProgramCalls& next, std::optional<TypeMode> mode, const MeshLayout* layout)
       : ForwardingProgram(next),
-        mode_(mode.value_or(TypeMode::kLocal)),
-        layout_(layout),
-        unchecked_(mode ? 0 : 1) {}
+        how_{mode.value_or(TypeMode::kLocal), mode.has_value(), false},
+        layout_(layout) {}
 
   ///   fails  Value: types that do not fit; the message names operands, types, rule and what helps
   Results perform(const ProgramEvent& event) override;
@@ -35,10 +36,8 @@ class TypedProgram final : public ForwardingProgram {
   /// From here on types are those along another view of the ranks, of known tensors, too; the view
   /// before is returned.
   const MeshLayout* look_along(const MeshLayout* layout) { return std::exchange(layout_, layout); }
-  /// The mode of the check from here on; the one before is returned.
-  TypeMode check_as(TypeMode mode) { return std::exchange(mode_, mode); }
   /// Whether calls are checked here.
-  bool checks() const { return unchecked_ == 0; }
+  bool checks() const { return how_.checked; }
   /// Null if nothing is known. Fails with Value where the view that it is known along has dims that
   /// make none of this one.
   const TensorType* type_of(const DTensor& x) const;
@@ -46,8 +45,11 @@ class TypedProgram final : public ForwardingProgram {
   SpmdType moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const;
 
  private:
-  friend class UncheckedScope;
-  friend class SubscriptScope;
+  friend class CheckScope;
+  struct How {
+    TypeMode mode;
+    bool checked, subscript;
+  };
   struct Known {
     DTensorWatch watch;
     TensorType type;
@@ -70,48 +72,35 @@ class TypedProgram final : public ForwardingProgram {
   std::optional<std::size_t> mesh_dim_of(const ProcessGroup& group) const;
   void forget_dead();
 
-  TypeMode mode_;
+  /// Returns what was before.
+  How check(Checks checks);
+
+  How how_;
   const MeshLayout* layout_;
   mutable std::unordered_map<const DTensorImpl*, Known> known_;  // brought to a view when asked
   std::size_t swept_ = 64;  ///< number of entries at which dead ones are looked for
-  int unchecked_;
-  bool subscript_ = false;
 };
 
 /// The running rank's, or null if its program has no types.
 TypedProgram* typed_program();
 
-/// While one lives, the running rank's calls give no types and are not checked: parts of a move,
-/// no_typecheck.
-class UncheckedScope {
+/// While one lives, the running rank's calls are checked in local mode, or give no types and are
+/// not checked: parts of a move, no_typecheck; or they are parts of a subscript, which is an op of
+/// its own for the rules.
+class CheckScope {
  public:
-  UncheckedScope() : typed_(typed_program()) {
-    if (typed_ != nullptr) ++typed_->unchecked_;
+  explicit CheckScope(Checks checks) : typed_(typed_program()) {
+    if (typed_ != nullptr) before_ = typed_->check(checks);
   }
-  ~UncheckedScope() {
-    if (typed_ != nullptr) --typed_->unchecked_;
+  ~CheckScope() {
+    if (typed_ != nullptr) typed_->how_ = before_;
   }
-  UncheckedScope(const UncheckedScope&) = delete;
-  UncheckedScope& operator=(const UncheckedScope&) = delete;
+  CheckScope(const CheckScope&) = delete;
+  CheckScope& operator=(const CheckScope&) = delete;
 
  private:
   TypedProgram* typed_;
-};
-
-/// While one lives, calls are parts of a subscript, which is an op of its own for the rules.
-class SubscriptScope {
- public:
-  SubscriptScope() : typed_(typed_program()) {
-    if (typed_ != nullptr) typed_->subscript_ = true;
-  }
-  ~SubscriptScope() {
-    if (typed_ != nullptr) typed_->subscript_ = false;
-  }
-  SubscriptScope(const SubscriptScope&) = delete;
-  SubscriptScope& operator=(const SubscriptScope&) = delete;
-
- private:
-  TypedProgram* typed_;
+  TypedProgram::How before_{};
 };
 
 }  // namespace shardlab

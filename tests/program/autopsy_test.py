@@ -99,6 +99,19 @@ class Autopsy(program.Program):
         found = self.autopsy(self.dump("cut", files))[1]
         self.assertEqual(found["culprits"], [3])
         self.assertTrue(any("rank_1 ends early" in note for note in found["notes"]))
+        # A dump that is cut is no rank that stopped: the one that parted is named as without the cut.
+        text = ('[mesh]\ndp = 2\ntp = 3\n[program]\ncode = """\nx = torch.ones(4) * rank\n'
+                'for group in ("tp", "dp", "tp"):\n    dist.all_reduce(x, group=group)\n'
+                'if rank != 4:\n    dist.all_reduce(x, group="dp")\n'
+                'dist.all_reduce(x, group="tp")\ndist.all_reduce(x)\n"""\n')
+        self.shardlab("run", "--flight-recorder", "hang", text=text)
+        for cut in range(6):
+            files = {path.name: path.read_bytes() for path in (self.folder / "hang").iterdir()}
+            whole = files[f"shardlab_rank_{cut}"]
+            for size in (len(whole) // 3, len(whole) * 2 // 3):
+                files[f"shardlab_rank_{cut}"] = whole[:size]
+                found = self.autopsy(self.dump(f"cut{cut}_{size}", files))[1]
+                self.assertEqual(found["culprits"], [4], (cut, size))
         files = dict(real["other_op"])
         files["rank_1"] = real["healthy"]["rank_1"]
         code, _, errors = self.autopsy(self.dump("foreign", files))

@@ -333,6 +333,25 @@ class Checkpoints(Program):
         self.assertIn("no piece has all of 'w'", self.refused("run", "t.toml"))
         self.assertIn("no piece has all of 'w'", self.refused("reshard", "ranks", "b"))
 
+    def test_inputs_that_a_file_does_not_have(self):
+        text = ('[mesh]\nx = 2\n[inputs]\nw = { type = "%s", file = "%s"%s }\n'
+                '[program]\ncode = "y = w"\n')
+        self.write("a.safetensors", w=([4, 2], range(8)), v=([2], range(2)))
+        header = json.dumps({"c": {"dtype": "C64", "shape": [2], "data_offsets": [0, 16]}}).encode()
+        (self.folder / "c.safetensors").write_bytes(
+            struct.pack("<Q", len(header)) + header + bytes(16))
+        for type_text, file, tensor, message in (
+                ("f32[4, 2]", "b.safetensors", "w", "b.safetensors cannot be read"),
+                ("f32[4, 2]", "a.safetensors", None, "2 tensors, and the input names none"),
+                ("f32[4, 2]", "a.safetensors", "x", "2 tensors, and none 'x'"),
+                ("i32[4, 2]", "a.safetensors", "w", "is f32, input 'w' is i32"),
+                ("f32[2]", "c.safetensors", "c", "is c64, input 'w' is f32")):
+            named = f', tensor = "{tensor}"' if tensor else ""
+            self.plant(t=text % (type_text, file, named))
+            self.assertIn(message, self.refused("run", "t.toml"))
+        self.plant(t=text % ("c64[2]", "c.safetensors", ', tensor = "c"'))
+        self.fine("run", "t.toml")
+
     def test_values_of_a_run(self):
         scenario = """
             [mesh]

@@ -239,6 +239,39 @@ total = c.sum()
         self.assertEqual(code, 1)
         self.assertIn("b.redistribute(x.device_mesh, x.placements)", output)
 
+    def test_blame_gives_gradients_of_local_map_their_terms(self):
+        text = '''
+[mesh]
+dp = 2
+tp = {}
+[inputs]
+x = "f32[{}@dp, 6]"
+w = "f32[6, {}@tp]"
+[program]
+code = """
+def product(a, b):
+    return a @ b
+
+x.requires_grad_()
+w.requires_grad_()
+y = local_map(product, out_placements={}, in_placements={}, device_mesh=mesh)(x, w)
+loss = (y * y).sum()
+loss.backward()
+g = x.grad
+"""
+'''
+        brief = ("[S(0), S(1)]", "([S(0), R], [R, S(1)])")
+        full = [part.replace("S(", "Shard(").replace("R", "Replicate()") for part in brief]
+        for spelling, terms in ((brief, "([S(0), P(sum)], [P(sum), S(1)])"),
+                                (full, "([Shard(0), Partial()], [Partial(), Shard(1)])")):
+            for tp, rows, columns in ((4, 8, 16), (3, 7, 8)):
+                wrong = text.format(tp, rows, columns, *spelling)
+                code, output, _ = self.shardlab("blame", text=wrong)
+                self.assertEqual(code, 1)
+                self.assertIn(f", in_grad_placements={terms})(x, w)", output)
+                right = wrong.replace("device_mesh=mesh", f"in_grad_placements={terms}")
+                self.fine("run", text=right)
+
     def test_advise_moves_less_between_meshes(self):
         text = '''
 [mesh]

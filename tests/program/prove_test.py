@@ -444,6 +444,26 @@ dist.barrier()
         self.assertEqual(code, 1)
         self.assertIn("deadlock", errors)
 
+    def test_what_a_poll_has_seen_to_be_complete_may_be_written(self):
+        code = ("[mesh]\nx = 2\n[inputs]\nt = \"f32[2]\"\n[program]\ncode = '''\n"
+                "a, b = t.to_local() * 1.0, torch.zeros([2])\n"
+                "if rank == 0:\n    w = dist.irecv(b, 1)\n    dist.send(a, 1)\n"
+                "    while not w.is_completed():\n        dist.send(a, 1)\n"
+                "    b.zero_()\nelse:\n    dist.send(a, 0)\n    dist.recv(b, 0)\n'''\n")
+        self.fine("run", "--transport", "blocking", text=code)
+
+    def test_a_circle_of_groups_names_all_of_its_ranks(self):
+        code = ("[mesh]\nx = 4\n[program]\ncode = '''\nt = torch.ones(2)\n"
+                "groups = [dist.new_group([i, (i + 1) % 3]) for i in range(3)]\n"
+                "if rank < 3:\n    dist.all_reduce(t, group=groups[rank])\n"
+                "    dist.all_reduce(t, group=groups[(rank + 2) % 3])\n'''\n")
+        self.plant(t=code)
+        done, output, _ = self.shardlab("prove", "t.toml")
+        self.assertEqual(done, 1)
+        for rank in range(3):
+            self.assertIn(f"\n  rank {rank}  waits at the wait for all_reduce", output)
+        self.assertNotIn("never", output)
+
     def test_expected_transports(self):
         text = self.usual("head_on").read_text(encoding="utf-8")
         self.plant(good=text, bad=text.replace('"nonblocking"]', '"pair_queue"]'))

@@ -5,6 +5,7 @@ that annotated by `shardlab types`: all have one verdict, whether the program is
     type_trios_test.py PROGRAM
 """
 
+import json
 import random
 import sys
 import unittest
@@ -90,6 +91,80 @@ class Trios(Program):
             for text, mistake in MISTAKES:
                 wrong = [form.replace(text, mistake, 1) for form in forms]
                 self.assertEqual([self.verdict(form) for form in wrong], [1, 1, 1], (seed, mistake))
+
+    def types(self, text):
+        """Types by mesh dim of each name, the last line of a name."""
+        self.plant(t=text)
+        values = json.loads(self.fine("types", "--json", "t.toml"))["values"]
+        return {value["name"]: value["types"] for value in values}
+
+    def test_distributed_tensors_have_the_types_of_local_ones(self):
+        for seed in range(3):
+            draw = random.Random(seed)
+            activations = [draw.choice(ACTIVATIONS)]
+            head = "\n".join(["[mesh]", "dp = 2", f"tp = {draw.choice((2, 3))}", "[inputs]",
+                              *inputs(draw.choice((5, 6)), 4, 7, 1), "[program]", 'code = """\n'])
+            found = [self.types(f'{head}{ended(form(activations), 1, form is local)}"""\n')
+                     for form in (distributed, local)]
+            for name in ("h0", "y", "up0", "down0", "bias0", "loss"):
+                # The sum of a distributed loss is pending on both; its bias is added to I.
+                wanted = {"loss": ["P", "I"]}.get(name, found[1][name])
+                self.assertEqual(found[0][name], wanted, (seed, name))
+            self.assertEqual(found[0]["x0"], ["S(0)", found[0]["x0"][1]])
+            annotated = self.annotated(head, ended(distributed(activations), 1, False))
+            self.assertNotIn("assert_type", annotated)
+
+    def test_claims_on_distributed_tensors_are_judged(self):
+        text = ('[mesh]\ndp = 2\ntp = 3\n[inputs]\nx = "f32[7@dp, 4]"\n[program]\ncode = """\n'
+                'y = x * 2\nspmd.assert_type(y, {"dp": spmd.%s, "tp": spmd.R})\n"""\n')
+        self.fine("run", text=text % "S(0)")
+        self.fine("run", text=text % "V")
+        code, output, _ = self.shardlab("run", text=text % "S(1)")
+        self.assertEqual(code, 1)
+        self.assertIn("y is S(0) along dp, not S(1)", output)
+
+    def test_a_stage_has_types_on_its_own_mesh(self):
+        text = '''[mesh]
+pp = 2
+dp = 3
+[inputs]
+x0 = "f32[7@dp, 4]"
+a0 = { type = "f32[4, 5]", scale = 0.3 }
+[program]
+code = """
+import spmd_types as spmd
+stage = mesh["dp"]
+with spmd.set_current_mesh(stage):
+    x = x0.to_local()
+    a = a0.to_local().detach().requires_grad_()
+    h = torch.relu(x @ a)
+    h.sum().backward()
+    dist.all_reduce(a.grad, group=stage.get_group("dp"))
+"""
+'''
+        found = self.types(text)
+        self.assertEqual(found["x"], ["", "S(0)"])
+        self.assertEqual(found["a"], ["", "R"])
+        self.assertEqual(found["h"], ["", "S(0)"])
+
+    def test_sizes_of_pieces_are_no_sizes_of_one_device(self):
+        text = '''[mesh]
+tp = 3
+[inputs]
+x0 = "f32[5]"
+w0 = "f32[5, 8@tp]"
+[program]
+code = """
+import spmd_types as spmd
+x = x0.to_local()
+w = w0.to_local()
+h = x @ w
+g = spmd.all_gather(h, "tp", src=spmd.S(0), dst=spmd.R, split_sizes=[3, 3, 2])
+s = spmd.reduce_scatter(g, "tp", src=spmd.P, dst=spmd.S(0), split_sizes=[4, 1, 3])
+"""
+'''
+        found = self.types(text)
+        self.assertEqual((found["h"], found["g"]), (["S(0)"], ["R"]))
 
     def test_cuts_in_every_order_have_a_spec(self):
         """Package 0.3.1 takes the names of a PartitionSpec outermost first, in any order."""

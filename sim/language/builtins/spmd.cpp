@@ -261,27 +261,6 @@ Value run_mutate_type(Interpreter& in, const Value*, const Parameters& given) {
   return given["tensor"];
 }
 
-enum class Checks : std::uint8_t { kAsBefore, kLocal, kOff };
-
-/// While one lives, calls are checked in another mode, or are not.
-class CheckScope {
- public:
-  explicit CheckScope(Checks checks) : typed_(typed_program()) {
-    if (checks == Checks::kOff) unchecked_.emplace();
-    if (typed_ != nullptr && checks == Checks::kLocal) before_ = typed_->check_as(TypeMode::kLocal);
-  }
-  ~CheckScope() {
-    if (before_) typed_->check_as(*before_);
-  }
-  CheckScope(const CheckScope&) = delete;
-  CheckScope& operator=(const CheckScope&) = delete;
-
- private:
-  TypedProgram* typed_;
-  std::optional<TypeMode> before_;
-  std::optional<UncheckedScope> unchecked_;
-};
-
 // A function whose arguments and results have the types that the program says.
 class TypedFunction final : public Callable {
  public:

@@ -93,7 +93,7 @@ class MoveRun {
     const TensorType* own = typed->type_of(x_);
     std::optional<TensorType> type;
     if (own != nullptr) type = *own;
-    const UncheckedScope unchecked;
+    const CheckScope unchecked(Checks::kOff);
     const DTensor result = moved();
     if (type && (in_place_ || !result.is_same(x_) || type->types[*mesh_dim_] != to)) {
       type->types[*mesh_dim_] = to;

@@ -126,6 +126,7 @@ class Mover {
   void fill_lengths(std::int64_t length, bool whole) {
     Dims& lengths = move_.lengths;
     const auto own = static_cast<std::size_t>(move_.place);
+    if (alone() && !stacked_) lengths.clear();  // those of other ranks' pieces: it has the whole
     if (lengths.empty()) {
       for (std::int64_t i = 0; i < move_.ranks; ++i) {
         lengths.push_back(whole ? chunk_of(length, move_.ranks, i).size : length);

@@ -283,7 +283,7 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
 
 Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* tensor = object.get<DTensor>()) {
-    const SubscriptScope subscript;
+    const CheckScope subscript(Checks::kSubscript);
     return TensorIndexer(*this, *tensor).apply(key_parts(*this, *setup_.registry, key));
   }
   if (object.is_sequence()) return index_sequence(object, key);

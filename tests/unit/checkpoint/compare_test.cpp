@@ -95,6 +95,50 @@ TEST_CASE("B-52 one bit is a difference, of which nothing is told that is not so
   CHECK(compare(a, a, nullptr).equal == 2);
 }
 
+TEST_CASE("B-52 edits of a tensor fit no other whose name has its own as a part") {
+  const PlainNumbers first = counted_up(8), second = rows({9, 8, 7, 6}), third = rows({4, 4, 5, 6});
+  const auto tensors = [](const PlainNumbers& w, const PlainNumbers& moment,
+                          const PlainNumbers& other) -> MadeTensors {
+    return {bytes_of("l.w", {4, 2}, w), bytes_of("optim.l.w.m", {4, 2}, moment),
+            bytes_of("v", {4, 2}, other)};
+  };
+  const MadeTensors a = tensors(first, second, third);
+  for (const MadeTensors& b :
+       {tensors(second, first, third), tensors(rows({1, 0, 3, 2}), second, third),
+        tensors(third, second, first)}) {
+    const CheckpointComparison found = compare(a, b, nullptr);
+    CHECK(found.mended);
+    MadeTensors mended = b;
+    for (const Edit& edit : repairs_of(found)) apply(edit, mended);
+    for (const MadeTensor& one : a) CHECK(find(mended, one.name)->elements() == one.elements());
+  }
+}
+
+TEST_CASE("B-52 a checkpoint that lacks a tensor is not said to be mended") {
+  const MadeTensor x = bytes_of("x", {4, 2}, counted_up(8)),
+                   y = bytes_of("y", {4, 2}, rows({9, 8, 7, 6})),
+                   z = bytes_of("z", {4, 2}, rows({4, 4, 5, 6}));
+  CHECK_FALSE(compare({x, y}, {x, z}, nullptr).mended);
+  CHECK(compare({x, y}, {x, y, z}, nullptr).mended);
+  MadeTensor renamed = y;
+  renamed.name = "q";
+  CHECK(compare({x, y}, {x, renamed}, nullptr).mended);
+}
+
+TEST_CASE("B-52 elements that moved into the tensor before are a flat shift") {
+  PlainNumbers all = counted_up(24), shifted(all.begin() + 3, all.end());
+  shifted.resize(24, 0);
+  const auto parts = [](const PlainNumbers& flat) -> MadeTensors {
+    return {bytes_of("a", {4, 2}, {flat.begin(), flat.begin() + 8}),
+            bytes_of("b", {8, 2}, {flat.begin() + 8, flat.end()})};
+  };
+  const CheckpointComparison found = compare(parts(all), parts(shifted), nullptr);
+  REQUIRE(found.differences.size() == 2);
+  REQUIRE(found.differences[0].mistake.has_value());
+  CHECK(found.differences[0].mistake->told == "shift=-3; ends with=the begin of b");
+  CHECK(found.differences[1].mistake->told == "shift=-3; ends with=zeros");
+}
+
 TEST_CASE("B-52 a mistake has its name, and edits that make A of B") {
   struct Case {
     const char *name, *id, *told;

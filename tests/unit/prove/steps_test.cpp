@@ -139,6 +139,25 @@ TEST_CASE("B-40 a hang is told as a circle of ranks, or as the rank that never c
   CHECK(lost.chain.back().step == -1);
 }
 
+TEST_CASE("B-40 ranks of which not all steps are known are told as a circle of waits") {
+  // Groups of two of three ranks; each rank waits in the group with the next one. Rank 3 has no
+  // part in it.
+  const auto stands = [](std::int32_t group) -> Steps {
+    return {post({collective(group)}), waiting({0})};
+  };
+  RankSteps program = program_of({stands(0), stands(1), stands(2), {}}, {{0, 1}, {1, 2}, {2, 0}});
+  const auto ranks_told = [&] {
+    std::string text;
+    for (const WaitLink& link : run_steps(program, {}).chain) {
+      text += fmt::format("{}{} ", link.rank, link.begins ? "" : "!");
+    }
+    return text;
+  };
+  CHECK(ranks_told() == "0 1! ");  // rank 1 ends behind its wait, and never comes
+  program.cut_short = true;
+  CHECK(ranks_told() == "0 1 2 ");
+}
+
 TEST_CASE("B-40 a message that reaches the receive of another one is found where nothing hangs") {
   RankStep first = post({send_to(1)}), second = first, got = post({receive_from(0)}), last = got;
   first.labels = {"F0"};

@@ -73,6 +73,23 @@ SHARD_TEST("SHARD_TEST: gradients, however the program asks for them", "tp=4") {
   CHECK(!w.grad().defined());
 }
 
+SHARD_TEST("SHARD_TEST: gradients of weights on other meshes, uneven", "dp=2, tp=3") {
+  const DTensor x = randn({7, 5}), w = randn({5, 4});
+  const auto gradient = [&](const DTensor& x, const DTensor& w) {
+    w.requires_grad_();
+    const DTensor used =
+        w.distributed() ? redistribute(w, mesh, Placements{Replicate(), Shard(1)}) : w;
+    layer(x, used).sum().backward();
+    return w.grad();
+  };
+  const std::vector<std::int64_t> permuted = {4, 0, 5, 1, 3, 2};
+  for (const auto& ranks : {std::vector<std::int64_t>(), permuted}) {
+    const MeshLayout* other = init_mesh({{"a", 3}, {"b", 2}}, ranks);
+    CHECK_CLOSE(gradient(distribute_tensor(x, mesh, "dp=S(0)"), distribute_tensor(w, other, "a=S(0)")),
+                one_device(gradient, x, w));
+  }
+}
+
 SHARD_TEST("SHARD_TEST: weights that a program trains", "dp=2, tp=2") {
   const DTensor x = randn({7, 6}), w = randn({6, 3});
   const auto trained = [](const DTensor& x, const DTensor& w) {
