@@ -244,7 +244,7 @@ class Examination : FlightJob {
   void nobody_parted() {
     bool pending = false;
     const FlightEntry* place = nullptr;
-    std::size_t at = 0;  // the dump of the place
+    std::size_t at = 0;                                // the dump of the place
     std::vector<std::int64_t> lost = result_.missing;  // and those whose last calls are
     for (std::size_t rank = 0; rank < dumps_.size(); ++rank) {
       if (dumps_[rank].cut && head_of(rank) == nullptr) lost.push_back(dumps_[rank].rank);
@@ -256,8 +256,8 @@ class Examination : FlightJob {
         if (!entry.pending) continue;
         pending = true;
         const Ranks ranks = partners_of(group_of(rank, entry), entry);
-        const bool misses = std::ranges::any_of(
-            lost, [&](std::int64_t missing) { return has(ranks, missing); });
+        const bool misses =
+            std::ranges::any_of(lost, [&](std::int64_t missing) { return has(ranks, missing); });
         if (!lost.empty() && !misses) continue;
         const std::tuple key(entry.message, ranks.size(), entry.record, entry.created_ns);
         if (place != nullptr && best <= key) continue;

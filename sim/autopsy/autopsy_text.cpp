@@ -82,9 +82,9 @@ std::string_view to_string(AutopsyKind kind) { return kKinds[static_cast<std::si
 
 std::string Autopsy::text(const FlightWords& words) const {
   const std::string_view said = kKinds[static_cast<std::size_t>(kind)].text;
-  std::string head = fmt::format("{}, {}, {} entries. ",
-                                 counted(static_cast<std::int64_t>(ranks), "rank"),
-                                 counted(static_cast<std::int64_t>(groups), "group"), entries);
+  std::string head =
+      fmt::format("{}, {}, {} entries. ", counted(static_cast<std::int64_t>(ranks), "rank"),
+                  counted(static_cast<std::int64_t>(groups), "group"), entries);
   std::vector<std::int64_t> in_circle;
   for (const AutopsyLink& link : circle) in_circle.push_back(link.rank);
   if (tie) {

@@ -91,7 +91,7 @@ class Comparer {
     if (!constant) by_hash_[hash].push_back(&a);
     return equal;
   }
-  // Of the tensor behind the pair in A.
+  // The tensor behind the pair in A.
   static void add_begin(const MadeTensor& next, TensorPair& pair) {
     if (!next.elements) return;
     pair.after = next.name;
@@ -256,12 +256,24 @@ class Comparer {
     }
   }
 
-  // Together, as tensors that were exchanged need each other's edits.
+  // Those that do not give A are left out, and the others are tried again without them.
   void try_edits() {
     for (TensorDifference& one : out_.differences) {
       const bool fits = one.mistake && !one.mistake->edits.empty() && fits_b(one.mistake->edits[0]);
       if (one.mistake && !fits) one.mistake->edits.clear();
     }
+    try_together();
+    bool left_out = false;
+    for (TensorDifference& one : out_.differences) {
+      if (!one.mistake || one.mistake->edits.empty() || one.tried) continue;
+      one.mistake->edits.clear();
+      left_out = true;
+    }
+    if (left_out) try_together();
+  }
+
+  // Tensors that were exchanged need each other's edits.
+  void try_together() {
     MadeTensors mended = b_;
     try {
       for (const Edit& edit : repairs_of(out_)) apply(edit, mended);
@@ -275,11 +287,9 @@ class Comparer {
       const std::uint64_t hash = hash_words(0, a.elements());
       one.tried = hash == hash_words(0, b->elements());
     }
-    out_.mended = out_.mended &&
-                  std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
-                  std::ranges::all_of(mended, [&](const MadeTensor& one) {
-                    return in_a_.contains(one.name);
-                  });
+    out_.mended = out_.mended && std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
+                  std::ranges::all_of(
+                      mended, [&](const MadeTensor& one) { return in_a_.contains(one.name); });
   }
 
   const MadeTensors &a_, &b_;

@@ -24,8 +24,8 @@ struct TensorDifference {
 struct LoneTensor {
   std::string name, type;
   bool in_a = true;
-  std::string same = {};  ///< a tensor of the other with equal elements; empty: none
-  std::string near = {};  ///< a name of the other that is like it; empty: none
+  std::string same = {};     ///< a tensor of the other with equal elements; empty: none
+  std::string near = {};     ///< a name of the other that is like it; empty: none
   std::string pattern = {};  ///< fits it alone in B
 };
 
@@ -34,7 +34,7 @@ struct CheckpointComparison {
   std::vector<TensorDifference> differences;
   std::vector<LoneTensor> lone;
   std::vector<std::string>
-      others;  ///< other differences, and tensors that are not read, a line each
+      others;           ///< other differences, and tensors that are not read, a line each
   bool mended = false;  ///< all repairs were applied to B, and gave A
   bool ok() const { return differences.empty() && lone.empty() && others.empty(); }
 };

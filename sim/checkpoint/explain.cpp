@@ -52,7 +52,8 @@ struct ElementMistakes {
     }
     for (int i = 3; i <= 256; ++i) {
       for (const double factor :
-           {i / 2.0, -i / 2.0, 2.0 / i, -2.0 / i, std::ldexp(1, i), std::ldexp(1, -i), -1.0}) {
+           {i / 2.0, -i / 2.0, 2.0 / i, -2.0 / i, static_cast<double>(2.0F / static_cast<float>(i)),
+            std::ldexp(1, i), std::ldexp(1, -i), -1.0}) {
         if (factor == 1 || !makes_b([&](const std::string& a) { return scaled(a, own, factor); }))
           continue;
         return found_.push_back({"factor",

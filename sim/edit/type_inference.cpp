@@ -52,7 +52,8 @@ class Statements {
   explicit Statements(const Scenario& scenario)
       : text_(scenario.program->source->text()), program_(*scenario.program) {
     for (const ScenarioInput& input : scenario.inputs) {
-      const int line = input.where.source ? input.where.source->place(input.where.span.begin).line : 0;
+      const int line =
+          input.where.source ? input.where.source->place(input.where.span.begin).line : 0;
       all_.push_back({.names = {input.name}, .def = "", .line = line, .indentation = ""});
     }
     walk(program_.body, "");

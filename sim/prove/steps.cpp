@@ -202,8 +202,7 @@ class StepRun {
   Id cause(Id id) {
     const Blocker blocker = traffic_.blocker(id);
     if (blocker.operation >= 0) return blocker.operation;
-    const bool comes =
-        step_to_come(blocker) >= 0 || is_creation(id) || may_come(blocker.rank);
+    const bool comes = step_to_come(blocker) >= 0 || is_creation(id) || may_come(blocker.rank);
     return comes ? state(blocker.rank).waits_for : -1;
   }
 

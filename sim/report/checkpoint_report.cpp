@@ -221,10 +221,10 @@ std::string comparison_text(const CheckpointComparison& comparison, const std::s
   std::string edits;
   for (const Edit& edit : repairs_of(comparison)) edits += " " + edit.command();
   if (!edits.empty())
-    text += fmt::format(
-        "\n{}: {}{}\n",
-        comparison.mended ? "this makes B right, as a trial has shown" : "this makes B right in part", command,
-        edits);
+    text += fmt::format("\n{}: {}{}\n",
+                        comparison.mended ? "this makes B right, as a trial has shown"
+                                          : "this makes B right in part",
+                        command, edits);
   return text;
 }
 

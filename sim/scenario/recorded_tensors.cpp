@@ -187,9 +187,10 @@ const std::shared_ptr<const RecordedTensors::File>& RecordedTensors::opened(
   try {
     if (!program && !is_recording_file(path)) {
       const bool there = std::filesystem::exists(path);
-      fail(ErrorKind::kValue,
-           Fix{there ? "write it with shardlab_record.py" : "give the path of a file that is there"},
-           "{} {}", path, there ? "is no recording of a training step" : "cannot be read");
+      fail(
+          ErrorKind::kValue,
+          Fix{there ? "write it with shardlab_record.py" : "give the path of a file that is there"},
+          "{} {}", path, there ? "is no recording of a training step" : "cannot be read");
     }
     if (!program) program = std::make_shared<const RecordedProgram>(read_recording(path));
   } catch (const Error& error) {

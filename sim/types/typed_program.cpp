@@ -181,7 +181,8 @@ std::vector<TypeAnswer> TypedProgram::answers_of(const OpEvent& event, const Typ
     if (all.back().is_i() && !operands.back().gets_gradient) all.back() = SpmdType::replicated();
   }
   TypeAnswer answer = type_of_op(call.name, operands, number);
-  if (!answer.type || how_.mode == TypeMode::kLocal || layout_->size(mesh_dim) == 1) return {answer};
+  if (!answer.type || how_.mode == TypeMode::kLocal || layout_->size(mesh_dim) == 1)
+    return {answer};
   if (unsaid) return {unsaid_dim()};
   if (!cut) return {answer};
   if (const auto text = einsum_of(event)) {

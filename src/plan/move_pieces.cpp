@@ -58,15 +58,16 @@ Holders::Holders(const DTensorSpec& spec) : ranges_(spec.ndim()) {
     const std::int64_t rank = all.root->rank_at_index(i);
     const MeshLayout* part = layout.is_cut() ? part_of(all, rank) : &layout;
     const DTensorSpec* own =
-        part == &layout ? &spec
-                        : spec.arena().spec(part, spec.placements(), spec.order(), spec.meta(),
-                                            spec.strided());
+        part == &layout
+            ? &spec
+            : spec.arena().spec(part, spec.placements(), spec.order(), spec.meta(), spec.strided());
     by_rank.emplace(rank, Holder{rank, own, local_view(*own, *part->coordinate_of(rank)), {}});
   }
   for (auto& [rank, holder] : by_rank) {  // ascending
     for (std::size_t dim = 0; dim < ranges_.size(); ++dim) {
       Runs runs;
-      for (const IndexRun& run : holder.view.dims[dim].runs) runs.emplace_back(run.offset, run.size);
+      for (const IndexRun& run : holder.view.dims[dim].runs)
+        runs.emplace_back(run.offset, run.size);
       several_ = several_ || runs.size() > 1;
       const auto range = ranges_[dim].try_emplace(std::move(runs), ranges_[dim].size()).first;
       holder.ranges.push_back(range->second);
@@ -134,9 +135,8 @@ const std::int64_t* MovePieces::source_of(std::int64_t receiver, const Ranges& r
   const auto* ranks = from.ranks_with(ranges, own == nullptr ? nullptr : own->spec->layout());
   if (ranks == nullptr) return nullptr;
   const auto near = std::ranges::lower_bound(*ranks, receiver);
-  const bool below =
-      near != ranks->begin() &&
-      (near == ranks->end() || receiver - *std::prev(near) <= *near - receiver);
+  const bool below = near != ranks->begin() &&
+                     (near == ranks->end() || receiver - *std::prev(near) <= *near - receiver);
   return below ? &*std::prev(near) : &*near;
 }
 

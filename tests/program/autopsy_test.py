@@ -99,7 +99,7 @@ class Autopsy(program.Program):
         found = self.autopsy(self.dump("cut", files))[1]
         self.assertEqual(found["culprits"], [3])
         self.assertTrue(any("rank_1 ends early" in note for note in found["notes"]))
-        # A dump that is cut is no rank that stopped: the one that parted is named as without the cut.
+        # A dump that is cut is no rank that stopped: the one that parted is named.
         text = ('[mesh]\ndp = 2\ntp = 3\n[program]\ncode = """\nx = torch.ones(4) * rank\n'
                 'for group in ("tp", "dp", "tp"):\n    dist.all_reduce(x, group=group)\n'
                 'if rank != 4:\n    dist.all_reduce(x, group="dp")\n'

@@ -45,7 +45,7 @@ Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
         in.note_effect("a poll");
         const bool done = work.done();
         if ((current_rank().mode & kModePolls) != 0) {
-          if (done) work.wait();  // what it fills may be written from here on
+          if (done) work.wait();  // the tensor that it fills may be written from here on
           return Value(done);
         }
         if (Observer* const observer = observer_to_tell()) {

@@ -85,8 +85,9 @@ SHARD_TEST("SHARD_TEST: gradients of weights on other meshes, uneven", "dp=2, tp
   const std::vector<std::int64_t> permuted = {4, 0, 5, 1, 3, 2};
   for (const auto& ranks : {std::vector<std::int64_t>(), permuted}) {
     const MeshLayout* other = init_mesh({{"a", 3}, {"b", 2}}, ranks);
-    CHECK_CLOSE(gradient(distribute_tensor(x, mesh, "dp=S(0)"), distribute_tensor(w, other, "a=S(0)")),
-                one_device(gradient, x, w));
+    CHECK_CLOSE(
+        gradient(distribute_tensor(x, mesh, "dp=S(0)"), distribute_tensor(w, other, "a=S(0)")),
+        one_device(gradient, x, w));
   }
 }
 
