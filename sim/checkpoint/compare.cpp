@@ -246,30 +246,25 @@ class Comparer {
     }
   }
 
-  bool fits_b(const Edit& edit) const {
-    try {
-      MadeTensors copy = b_;
-      apply(edit, copy);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
   // Those that do not give A are left out, and the others are tried again without them.
   void try_edits() {
-    for (TensorDifference& one : out_.differences) {
-      const bool fits = one.mistake && !one.mistake->edits.empty() && fits_b(one.mistake->edits[0]);
-      if (one.mistake && !fits) one.mistake->edits.clear();
-    }
+    const auto leave_out = [&](const auto& is_wrong) {
+      for (TensorDifference& one : out_.differences) {
+        if (one.mistake && !one.mistake->edits.empty() && is_wrong(one)) one.mistake->edits.clear();
+      }
+    };
+    leave_out([&](const TensorDifference& one) {
+      MadeTensors copy = b_;
+      try {
+        apply(one.mistake->edits[0], copy);
+        return false;
+      } catch (const Error&) {
+        return true;
+      }
+    });
     try_together();
-    bool left_out = false;
-    for (TensorDifference& one : out_.differences) {
-      if (!one.mistake || one.mistake->edits.empty() || one.tried) continue;
-      one.mistake->edits.clear();
-      left_out = true;
-    }
-    if (left_out) try_together();
+    leave_out([](const TensorDifference& one) { return !one.tried; });
+    if (!out_.mended) try_together();
   }
 
   // Tensors that were exchanged need each other's edits.

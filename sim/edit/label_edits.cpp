@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "sim/edit/found_edits.h"
 
@@ -99,36 +98,29 @@ void local_pieces(const Expression& expression, const ast::Call& call, FoundEdit
 
 // Gradients of local_map's replicas as terms: of all of them, then of some.
 void terms_of_map(const Expression& expression, const ast::Call& call, FoundEdits& found) {
-  const std::pair<std::string_view, std::string_view> kWords[] = {{"Replicate()", "Partial()"},
-                                                                  {"R", "P(sum)"}};
-  const auto in_name = [](char c) { return std::isalnum(c) != 0 || c == '_'; };
-  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
-    const ast::CallArgument& argument = call.arguments[i];
-    if (argument.keyword != "in_placements" && (i != 2 || !argument.keyword.empty())) continue;
-    const std::string given = found.text.of(*argument.value);
-    std::vector<std::pair<std::size_t, std::size_t>> replicas;  // places, and their words
-    for (std::size_t at = 0; at < given.size(); ++at) {
-      for (std::size_t word = 0; word < 2; ++word) {
-        const std::string_view text = kWords[word].first;
-        const bool begins = at == 0 || !in_name(given[at - 1]);
-        const std::size_t end = at + text.size();
-        const bool ends = end >= given.size() || !in_name(given[end]);
-        if (begins && ends && given.substr(at).starts_with(text)) replicas.emplace_back(at, word);
-      }
+  constexpr std::size_t kMost = 6;
+  const auto given =
+      std::ranges::find(call.arguments, "in_placements", &ast::CallArgument::keyword);
+  const bool third = given == call.arguments.end() && call.arguments.size() > 2 &&
+                     call.arguments[2].keyword.empty();
+  if (given == call.arguments.end() && !third) return;
+  const std::string text = found.text.of(third ? *call.arguments[2].value : *given->value);
+  const bool in_full = text.find("Replicate()") != text.npos;
+  const std::string_view word = in_full ? kReplicate.in_full : kReplicate.brief;
+  std::vector<std::size_t> places;
+  for (std::size_t at = text.find(word); at != text.npos && places.size() < kMost;
+       at = text.find(word, at + 1)) {
+    places.push_back(at);
+  }
+  for (std::size_t chosen = std::size_t{1} << places.size(); --chosen > 0;) {
+    std::string terms = text;
+    for (std::size_t k = places.size(); k-- > 0;) {
+      const char* term = in_full ? kPlacements[1].in_full : kPlacements[1].brief;
+      if ((chosen >> k & 1) != 0) terms.replace(places[k], word.size(), term);
     }
-    constexpr std::size_t kMost = 6;
-    const std::size_t count = std::min(kMost, replicas.size());
-    for (std::size_t chosen = std::size_t{1} << count; --chosen > 0;) {
-      std::string terms = given;
-      for (std::size_t k = count; k-- > 0;) {
-        if ((chosen >> k & 1) == 0) continue;
-        const auto& [from, to] = kWords[replicas[k].second];
-        terms.replace(replicas[k].first, from.size(), to);
-      }
-      found.add(EditKind::kLabel, expression,
-                found.text.with_argument(call, "in_grad_placements", terms),
-                "the gradients are terms of a sum");
-    }
+    found.add(EditKind::kLabel, expression,
+              found.text.with_argument(call, "in_grad_placements", terms),
+              "the gradients are terms of a sum");
   }
 }
 
