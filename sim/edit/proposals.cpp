@@ -96,6 +96,7 @@ class Proposer {
       }
       const auto* method = std::get_if<ast::Attribute>(&call->function->node);
       if (method != nullptr) look_at(*method->object, is_value);
+      if (std::holds_alternative<ast::Call>(call->function->node)) look_at(*call->function, false);
       return;
     }
     if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {

@@ -190,7 +190,9 @@ void StepReader::placed(const PlacedRecord& record) {
   ForwardingObserver::placed(record);
   moving_ = false;
   if (record.kind == PlacedRecord::Kind::kCollected) return;  // collective_ends has more
-  const bool takes = record.kind == PlacedRecord::Kind::kRedistribute && record.argument >= 0;
+  const bool moved = record.kind == PlacedRecord::Kind::kRedistribute;
+  if (moved && record.from.spec()->layout() != record.to.spec()->layout()) return;  // of two meshes
+  const bool takes = moved && record.argument >= 0;
   note_inner(record.to);
   if (takes && !frames_.empty() && frames_.back().part) {
     StepPart& part = *frames_.back().part;

@@ -264,7 +264,7 @@ g = x.grad
         full = [part.replace("S(", "Shard(").replace("R", "Replicate()") for part in brief]
         for spelling, terms in ((brief, "([S(0), P(sum)], [P(sum), S(1)])"),
                                 (full, "([Shard(0), Partial()], [Partial(), Shard(1)])")):
-            for tp, rows, columns in ((4, 8, 16), (3, 7, 8)):
+            for tp, rows, columns in ((4, 8, 16), (3, 6, 9)):
                 wrong = text.format(tp, rows, columns, *spelling)
                 code, output, _ = self.shardlab("blame", text=wrong)
                 self.assertEqual(code, 1)
