@@ -299,6 +299,15 @@ def _leaves(values):
     return [values] if values is None or isinstance(values, SINGLE) else tree_leaves(values)
 
 
+def _renumbered(value, numbers):
+    """Arguments as they are written, with other numbers of values."""
+    if isinstance(value, dict):
+        if set(value) == {"v"}:
+            return {"v": numbers.get(value["v"], value["v"])}
+        return {name: _renumbered(one, numbers) for name, one in value.items()}
+    return [_renumbered(one, numbers) for one in value] if isinstance(value, list) else value
+
+
 def _pieces(tensor):
     """Its piece on each rank in this process."""
     if type(tensor) in PLAIN:
@@ -493,7 +502,10 @@ def _bytes(tensor):
 
 
 def _bare(tensor):
-    """The tensor without the marks of a conjugate and a negative, which are not seen in a mode."""
+    """The tensor without the marks of a conjugate and a negative, which are not seen in a mode; and
+    with memory, which a gradient that autograd knows to be zero has not."""
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     if tensor.is_conj():
         pair = torch.view_as_real(tensor.conj()).clone()
         pair[..., 1].neg_()
@@ -2122,6 +2134,7 @@ class _Calls:
                 self.distinguish_views(func, args, kwargs, result, (first, known))
             self.taking_call = True
             self.name_dtype(event, func, result)
+            self.promote(event, func, args, kwargs, result)
             event["out"] = [self.outcome(x, False) for x in _leaves(result)]
             self.file.put(event)
         self.taking_call = False
@@ -2228,6 +2241,35 @@ class _Calls:
         if inexact and given.get("dtype") is None:
             event["kwargs"] = {**given, "dtype": {"dtype": DTYPES[result.dtype]}}
 
+    def promote(self, event, func, args, kwargs, result):
+        """Integers that become numbers of another default than f32: by casts in front."""
+        default, facts = torch.get_default_dtype(), _Facts.of(func)
+        tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = any(isinstance(x, torch.Tensor) and x.dtype is default for x in _leaves(result))
+        inexact = any(x.is_floating_point() or x.is_complex() for x in tensors)
+        if default is torch.float32 or not made or inexact or facts.takes_dtype:
+            return
+        if facts.name == "aten::where":
+            return  # a condition stays one
+        kept = ("k", "pass", "m", "p", "by", "c", "of", "node", "no_grad")
+        casts = {}
+        for tensor in tensors:
+            given = self.describe(tensor)
+            if given["v"] in casts:
+                continue
+            cast = {name: event[name] for name in kept if name in event}
+            if event["k"] == "call":
+                cast["c"], self.calls = self.calls, self.calls + 1
+            dtype = DTYPES[default]
+            cast["op"], cast["args"] = "aten._to_copy.default", [{"v": given["v"]}]
+            cast["kwargs"] = {"dtype": {"dtype": dtype}}
+            casts[given["v"]], self.count = self.count, self.count + 1
+            cast["out"] = [{**given, "v": casts[given["v"]], "dtype": dtype}]
+            self.file.put(cast)
+        for name in ("args", "kwargs"):
+            if name in event:
+                event[name] = _renumbered(event[name], casts)
+
     def put_error(self, event, error):
         if event is not None:
             text = (str(error).strip().split("\n") or [""])[0][:200]
@@ -2246,6 +2288,7 @@ class _Calls:
 
     def put_op(self, event, func, args, kwargs, result):
         self.name_dtype(event, func, result)
+        self.promote(event, func, args, kwargs, result)
         random = _draws(func, args, kwargs)
         undefined = _Facts.of(func).undefined
         written = _written(func, args, kwargs)
@@ -2263,8 +2306,9 @@ class _Calls:
         if tied:
             event["ties"] = True
         chosen = (1,) if tied else VECTORS.get(_Facts.of(func).text, ())
+        unseen = (*chosen, 1) if _Facts.of(func).name == "aten::_ctc_loss" else chosen
         event["out"] = [
-            self.outcome(x, not random and at not in chosen)
+            self.outcome(x, not random and at not in unseen)
             for at, x in enumerate(_leaves(result))
         ]
         shown = {x["v"] for x in event["out"] if x and "v" in x}
@@ -3546,9 +3590,33 @@ def without(function, *names):
 # A whole script, on one process or on several.
 
 
+class _OfAnyRank(type(torch._C.Generator)):
+    """A program may ask whether something is a torch.Generator, and means the library's."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_OfAnyRank):
+    """torch.Generator while all ranks are in this process: its seed may be a number of the rank."""
+
+    def manual_seed(self, seed):
+        seeds = getattr(getattr(seed, "node", None), "_local_ints", None)
+        if seeds is None:
+            return super().manual_seed(seed)
+        super().manual_seed(seeds[0])
+        copies = {rank: torch._C.Generator(device=self.device) for rank in seeds if rank}
+        for rank, copy in copies.items():
+            copy.manual_seed(seeds[rank])
+        simulate.generators[id(self)] = [self, self.get_state(), copies]
+        return self
+
+
 class simulate:
     """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
     data of its own; the program's questions to torch.distributed are answered for every rank."""
+
+    generators = {}  # id of one -> itself, its state behind rank 0, those of the other ranks
 
     def __init__(self, ranks):
         self.ranks = ranks
@@ -3568,13 +3636,14 @@ class simulate:
         dist.destroy_process_group = lambda *args, **kwargs: None
         self.mode = LocalTensorMode(self.ranks)
         self.mode.__enter__()
-        self.of_rank, self.generators = local_tensor._map_to_rank_local_val, {}
-        local_tensor._map_to_rank_local_val = self.value_of_rank
+        self.of_rank, self.generator = local_tensor._map_to_rank_local_val, torch.Generator
+        self.generators.clear()
+        local_tensor._map_to_rank_local_val, torch.Generator = self.value_of_rank, _Generator
         return self
 
     def value_of_rank(self, value, rank):
         """As the library has it; but a process has a torch.Generator of its own."""
-        if not isinstance(value, torch.Generator):
+        if not isinstance(value, torch._C.Generator):
             return self.of_rank(value, rank)
         first = rank == 0  # it takes the program's, and the others copies of what that was
         if first:
@@ -3588,12 +3657,12 @@ class simulate:
         record = self.generators[id(value)]
         record[1] = value.get_state()
         if rank not in record[2]:
-            record[2][rank] = torch.Generator(device=value.device)
+            record[2][rank] = torch._C.Generator(device=value.device)
             record[2][rank].set_state(self.began)
         return record[2][rank]
 
     def __exit__(self, kind, error, trace):
-        local_tensor._map_to_rank_local_val = self.of_rank
+        local_tensor._map_to_rank_local_val, torch.Generator = self.of_rank, self.generator
         self.mode.__exit__(kind, error, trace)
         dist.init_process_group, dist.destroy_process_group = self.started, self.ended
         dist.destroy_process_group()

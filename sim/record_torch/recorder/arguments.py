@@ -57,6 +57,15 @@ def _leaves(values):
     return [values] if values is None or isinstance(values, SINGLE) else tree_leaves(values)
 
 
+def _renumbered(value, numbers):
+    """Arguments as they are written, with other numbers of values."""
+    if isinstance(value, dict):
+        if set(value) == {"v"}:
+            return {"v": numbers.get(value["v"], value["v"])}
+        return {name: _renumbered(one, numbers) for name, one in value.items()}
+    return [_renumbered(one, numbers) for one in value] if isinstance(value, list) else value
+
+
 def _pieces(tensor):
     """Its piece on each rank in this process."""
     if type(tensor) in PLAIN:
@@ -251,7 +260,10 @@ def _bytes(tensor):
 
 
 def _bare(tensor):
-    """The tensor without the marks of a conjugate and a negative, which are not seen in a mode."""
+    """The tensor without the marks of a conjugate and a negative, which are not seen in a mode; and
+    with memory, which a gradient that autograd knows to be zero has not."""
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     if tensor.is_conj():
         pair = torch.view_as_real(tensor.conj()).clone()
         pair[..., 1].neg_()

@@ -35,6 +35,7 @@ class _Calls:
                 self.distinguish_views(func, args, kwargs, result, (first, known))
             self.taking_call = True
             self.name_dtype(event, func, result)
+            self.promote(event, func, args, kwargs, result)
             event["out"] = [self.outcome(x, False) for x in _leaves(result)]
             self.file.put(event)
         self.taking_call = False
@@ -141,6 +142,35 @@ class _Calls:
         if inexact and given.get("dtype") is None:
             event["kwargs"] = {**given, "dtype": {"dtype": DTYPES[result.dtype]}}
 
+    def promote(self, event, func, args, kwargs, result):
+        """Integers that become numbers of another default than f32: by casts in front."""
+        default, facts = torch.get_default_dtype(), _Facts.of(func)
+        tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = any(isinstance(x, torch.Tensor) and x.dtype is default for x in _leaves(result))
+        inexact = any(x.is_floating_point() or x.is_complex() for x in tensors)
+        if default is torch.float32 or not made or inexact or facts.takes_dtype:
+            return
+        if facts.name == "aten::where":
+            return  # a condition stays one
+        kept = ("k", "pass", "m", "p", "by", "c", "of", "node", "no_grad")
+        casts = {}
+        for tensor in tensors:
+            given = self.describe(tensor)
+            if given["v"] in casts:
+                continue
+            cast = {name: event[name] for name in kept if name in event}
+            if event["k"] == "call":
+                cast["c"], self.calls = self.calls, self.calls + 1
+            dtype = DTYPES[default]
+            cast["op"], cast["args"] = "aten._to_copy.default", [{"v": given["v"]}]
+            cast["kwargs"] = {"dtype": {"dtype": dtype}}
+            casts[given["v"]], self.count = self.count, self.count + 1
+            cast["out"] = [{**given, "v": casts[given["v"]], "dtype": dtype}]
+            self.file.put(cast)
+        for name in ("args", "kwargs"):
+            if name in event:
+                event[name] = _renumbered(event[name], casts)
+
     def put_error(self, event, error):
         if event is not None:
             text = (str(error).strip().split("\n") or [""])[0][:200]
@@ -159,6 +189,7 @@ class _Calls:
 
     def put_op(self, event, func, args, kwargs, result):
         self.name_dtype(event, func, result)
+        self.promote(event, func, args, kwargs, result)
         random = _draws(func, args, kwargs)
         undefined = _Facts.of(func).undefined
         written = _written(func, args, kwargs)
@@ -176,8 +207,9 @@ class _Calls:
         if tied:
             event["ties"] = True
         chosen = (1,) if tied else VECTORS.get(_Facts.of(func).text, ())
+        unseen = (*chosen, 1) if _Facts.of(func).name == "aten::_ctc_loss" else chosen
         event["out"] = [
-            self.outcome(x, not random and at not in chosen)
+            self.outcome(x, not random and at not in unseen)
             for at, x in enumerate(_leaves(result))
         ]
         shown = {x["v"] for x in event["out"] if x and "v" in x}

@@ -1,9 +1,33 @@
 # A whole script, on one process or on several.
 
 
+class _OfAnyRank(type(torch._C.Generator)):
+    """A program may ask whether something is a torch.Generator, and means the library's."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_OfAnyRank):
+    """torch.Generator while all ranks are in this process: its seed may be a number of the rank."""
+
+    def manual_seed(self, seed):
+        seeds = getattr(getattr(seed, "node", None), "_local_ints", None)
+        if seeds is None:
+            return super().manual_seed(seed)
+        super().manual_seed(seeds[0])
+        copies = {rank: torch._C.Generator(device=self.device) for rank in seeds if rank}
+        for rank, copy in copies.items():
+            copy.manual_seed(seeds[rank])
+        simulate.generators[id(self)] = [self, self.get_state(), copies]
+        return self
+
+
 class simulate:
     """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
     data of its own; the program's questions to torch.distributed are answered for every rank."""
+
+    generators = {}  # id of one -> itself, its state behind rank 0, those of the other ranks
 
     def __init__(self, ranks):
         self.ranks = ranks
@@ -23,13 +47,14 @@ class simulate:
         dist.destroy_process_group = lambda *args, **kwargs: None
         self.mode = LocalTensorMode(self.ranks)
         self.mode.__enter__()
-        self.of_rank, self.generators = local_tensor._map_to_rank_local_val, {}
-        local_tensor._map_to_rank_local_val = self.value_of_rank
+        self.of_rank, self.generator = local_tensor._map_to_rank_local_val, torch.Generator
+        self.generators.clear()
+        local_tensor._map_to_rank_local_val, torch.Generator = self.value_of_rank, _Generator
         return self
 
     def value_of_rank(self, value, rank):
         """As the library has it; but a process has a torch.Generator of its own."""
-        if not isinstance(value, torch.Generator):
+        if not isinstance(value, torch._C.Generator):
             return self.of_rank(value, rank)
         first = rank == 0  # it takes the program's, and the others copies of what that was
         if first:
@@ -43,12 +68,12 @@ class simulate:
         record = self.generators[id(value)]
         record[1] = value.get_state()
         if rank not in record[2]:
-            record[2][rank] = torch.Generator(device=value.device)
+            record[2][rank] = torch._C.Generator(device=value.device)
             record[2][rank].set_state(self.began)
         return record[2][rank]
 
     def __exit__(self, kind, error, trace):
-        local_tensor._map_to_rank_local_val = self.of_rank
+        local_tensor._map_to_rank_local_val, torch.Generator = self.of_rank, self.generator
         self.mode.__exit__(kind, error, trace)
         dist.init_process_group, dist.destroy_process_group = self.started, self.ended
         dist.destroy_process_group()
