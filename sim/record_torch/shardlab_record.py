@@ -3608,7 +3608,7 @@ class _Generator(torch._C.Generator, metaclass=_OfAnyRank):
         copies = {rank: torch._C.Generator(device=self.device) for rank in seeds if rank}
         for rank, copy in copies.items():
             copy.manual_seed(seeds[rank])
-        simulate.generators[id(self)] = [self, self.get_state(), copies]
+        simulate.generators[self._cdata] = [self, self.get_state(), copies]
         return self
 
 
@@ -3616,7 +3616,7 @@ class simulate:
     """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
     data of its own; the program's questions to torch.distributed are answered for every rank."""
 
-    generators = {}  # id of one -> itself, its state behind rank 0, those of the other ranks
+    generators = {}  # address -> one, its state behind rank 0, those of the other ranks
 
     def __init__(self, ranks):
         self.ranks = ranks
@@ -3648,13 +3648,13 @@ class simulate:
         first = rank == 0  # it takes the program's, and the others copies of what that was
         if first:
             now = value.get_state()
-            kept, left, copies = self.generators.get(id(value), (None, None, {}))
-            if kept is not value or left is None or not torch.equal(left, now):
+            _, left, copies = self.generators.get(value._cdata, (None, None, {}))
+            if left is None or not torch.equal(left, now):
                 copies = {}  # it is new, or the program has seeded it
-            self.generators[id(value)] = [value, None, copies]
+            self.generators[value._cdata] = [value, None, copies]
             self.began = now
             return value
-        record = self.generators[id(value)]
+        record = self.generators[value._cdata]
         record[1] = value.get_state()
         if rank not in record[2]:
             record[2][rank] = torch._C.Generator(device=value.device)

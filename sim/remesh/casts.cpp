@@ -40,7 +40,6 @@ void Casts::lower(const RecordedEvent& call) {
 }
 
 void Casts::lower_op(const RecordedEvent& op, bool no_grad) {
-  if (op.row == nullptr && !is_lstm_layer(op.op)) reading_.refuse_missing(op);
   Statement statement = statement_of(op);
   statement.no_grad = no_grad;
   if (statement.outs.empty() || returns_operands(statement)) return;

@@ -141,6 +141,24 @@ void add_attention(MeshNodes& nodes, const Statement& one) {
       one.outs[0]);
 }
 
+// Whether a change of shape joins dims, or takes one apart, that ranks cannot share out evenly.
+bool is_uneven(const Dims& from, const Dims& to, std::int64_t ranks) {
+  std::int64_t before = 1, after = 1;
+  bool uneven = false;
+  for (std::size_t i = 0, j = 0, count = 0; i < from.size() || j < to.size();) {
+    const bool first = j == to.size() || (i < from.size() && before <= after);
+    const std::int64_t size = first ? from[i++] : to[j++];
+    (first ? before : after) *= size;
+    uneven = uneven || size % ranks != 0;
+    ++count;
+    if (before != after) continue;
+    if (uneven && count > 2) return true;
+    count = 0;
+    uneven = false;
+  }
+  return false;
+}
+
 class Emitter : private MeshNodes {
  public:
   using MeshNodes::MeshNodes;
@@ -243,6 +261,12 @@ class Emitter : private MeshNodes {
     if (is_lstm_layer(one.op)) return add_lstm_layer(*this, one);
     const OpRow* row = &row_of(one);
     std::vector<GraphArgument> args = arguments(one, *row);
+    const bool may_copy = one.reshapes && program.recording->ranks == 1;
+    if (may_copy &&
+        is_uneven(program.shape_of(one.takes[0]), program.shape_of(one.outs[0]), ranks())) {
+      row = all_ops().find("aten::view_copy");  // it gathers dims that a view would part unevenly
+      args = {args[0], {program.shape_of(one.outs[0])}};
+    }
     if (row->op.name() == "aten::to.device") {  // programs have no devices
       row = all_ops().find("aten::to.dtype");
       args.erase(args.begin() + 1);
@@ -262,7 +286,7 @@ class Emitter : private MeshNodes {
     op.name = row->op.name();
     op.args = std::move(args);
     const bool update = !program.updates.empty() && at >= program.statements.size();
-    if (!update || !is_in_place(one.op)) {
+    if (!update || !is_in_place(one.op) || one.renewed != nullptr) {
       for (const std::int32_t out : one.outs) op.results.push_back({ValueRef{own(out)}, {}});
     }
     if (!more && !moves) return;

@@ -55,6 +55,7 @@ class MeshNodes {
   std::int32_t own(std::int32_t value) const;
 
   DType dtype_of_all(DType own) const { return dtype_ && is_floating(own) ? *dtype_ : own; }
+  std::int64_t ranks() const { return graph.world; }
   ValueType input_type(const CallInput& input) const;
   /// The placements of a parameter.
   Moved placed(std::int32_t value) const;

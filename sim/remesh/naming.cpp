@@ -215,15 +215,27 @@ class Namer {
     for (const Statement& statement : program_.statements) note_metas_of(statement);
   }
 
+  void add_rows(std::int32_t v, std::set<std::int64_t>& rows) const {
+    const TensorMeta meta = reading_.given.at(v).value->meta();
+    if (!meta.shape.empty()) rows.insert(meta.shape[0]);
+  }
+
   // Batches are the inputs of the root module, and other inputs whose first dim has the same
   // length.
   void mark_batch() {
     std::set<std::int64_t> rows;
     for (const auto& [v, given] : reading_.given) {
-      if (given.event == nullptr || !given.event->batch) continue;
-      const TensorMeta meta = given.value->meta();
-      if (!meta.shape.empty()) rows.insert(meta.shape[0]);
+      if (given.event != nullptr && given.event->batch) add_rows(v, rows);
     }
+    std::set<std::int64_t> drawn;  // inside of the recording
+    for (const RecordedEvent& event : reading_.recording.events) {
+      for (const std::int32_t v : event.takes) {
+        const auto given = reading_.given.find(v);
+        const bool own = given != reading_.given.end() && given->second.event == nullptr;
+        if (event.kind == RecordedKind::kModule && own) add_rows(v, drawn);
+      }
+    }
+    if (rows.empty() && drawn.size() == 1) rows = drawn;
     for (CallInput& input : program_.inputs) {
       const bool is_data =
           input.recorded.starts_with('v') && input.recorded.find('.') == std::string::npos;

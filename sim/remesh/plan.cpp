@@ -151,15 +151,17 @@ class Planner {
   std::size_t batch_dim(const CallInput& input) const {
     return std::ranges::any_of(program_.inputs, [&](const CallInput& one) {
       const auto dim = sequence_.find(one.value);
-      return one.batch && dim != sequence_.end() && dim->second == 0 &&
+      return one.batch && dim != sequence_.end() && dim->second.dim == 0 &&
              one.meta.shape[0] == input.meta.shape[0];
     });
   }
 
   // The dim that `sequence` cuts.
-  std::size_t sequence_dim(std::int32_t value) const {
+  SequenceDim sequence_dim(std::int32_t value) const {
     const auto found = sequence_.find(value);
-    return found == sequence_.end() ? 1 : found->second;
+    if (found != sequence_.end()) return found->second;
+    const Dims shape = program_.shape_of(value);
+    return {1, shape.size() < 2 ? 0 : shape[1]};
   }
 
   static void append(Names& to, const Names& names) {
@@ -192,10 +194,10 @@ class Planner {
     const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
     for (const auto& [i, cut] : cuts) {
       const Statement& one = program_.statements[i];
-      const std::size_t dim = sequence_dim(one.outs[0]);
-      const bool parted = sequence && cuts_evenly(program_.shape_of(one.outs[0]), dim);
-      const Moved between =
-          parted ? Moved{{tp, Placement::shard(static_cast<std::int64_t>(dim))}} : whole;
+      const SequenceDim cut_dim = sequence_dim(one.outs[0]);
+      const auto dim = static_cast<std::int64_t>(cut_dim.dim);
+      const bool parted = sequence && cuts_evenly(cut_dim);
+      const Moved between = parted ? Moved{{tp, Placement::shard(dim)}} : whole;
       if (cut == LayerCut::kEmbedding) {
         plan_.cut(one.takes[0], 0, tp);
         plan_.after[i] = between;
@@ -213,13 +215,12 @@ class Planner {
   }
 
   // Activations over the last mesh dim: layers flatten them, which an uneven cut does not allow.
-  bool cuts_evenly(const Dims& shape, std::size_t cut) {
-    if (shape.size() < 2) return true;
+  bool cuts_evenly(const SequenceDim& cut) {
     const PlanMeshDim& dim = mesh_.back();
-    if (shape[cut] % dim.size == 0) return true;
+    if (cut.length % dim.size == 0) return true;
     const std::string note =
         fmt::format("activations are whole over {}: {} places of dim {} are not cut evenly in {}",
-                    dim.name, shape[cut], cut, dim.size);
+                    dim.name, cut.length, cut.dim, dim.size);
     if (std::ranges::find(plan_.notes, note) == plan_.notes.end()) plan_.notes.push_back(note);
     return false;
   }
@@ -268,7 +269,7 @@ class Planner {
 
   const CallProgram& program_;
   const PlanMesh& mesh_;
-  std::map<std::int32_t, std::size_t> sequence_;  // the sequence's dim, by value
+  std::map<std::int32_t, SequenceDim> sequence_;  // by value
   std::map<std::int32_t, std::int64_t> rows_;     // of batches, as far as they are cut
   MeshPlan plan_;
 };

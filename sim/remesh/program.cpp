@@ -63,19 +63,24 @@ class ProgramReader {
     find_results();
     if (results_.empty()) {
       fail(ErrorKind::kValue, Fix{"record a step that calls a module, or loss.backward()"},
-           "{}: no module runs in it, and nothing asks for gradients", recording_.path);
+           "{}: no call in it has a result", recording_.path);
     }
     reading_.program.notes.push_back("nothing in it calls loss.backward(): forward alone");
     end_ = recording_.events.size();
   }
 
-  // A program without backward ends in the results of its modules.
+  // A program without backward ends in the results of its modules; without these, of its calls.
   void find_results() {
+    std::set<std::int32_t> of_calls;
     for (const RecordedEvent& event : recording_.events) {
       if (event.kind == RecordedKind::kModule) {
         results_.insert(event.gives.begin(), event.gives.end());
       }
+      if (event.kind != RecordedKind::kCall) continue;
+      for (const EventValue& out : event.out) of_calls.insert(out.id.id);
     }
+    results_.erase(-1);
+    if (results_.empty()) results_ = std::move(of_calls);
     results_.erase(-1);
   }
 
@@ -197,6 +202,10 @@ class ProgramReader {
     wholes_.check_call(event);
     numbers_.find(event);
     if (recording_.exported && event.row == nullptr) reading_.refuse_missing(event);
+    if (event.row == nullptr && !reading_.inside(event).empty() && !event.out.empty()) {
+      for (const std::int32_t v : values_in(event.args)) reading_.make_gradient(v);
+      return casts_.lower(event);
+    }
     Statement statement = statement_of(event);
     std::map<std::int32_t, std::int32_t> others;
     functions_.renumber(event, statement, others);

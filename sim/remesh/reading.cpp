@@ -12,6 +12,10 @@ namespace shardlab {
 Reading::Reading(const RecordedProgram& of) : recording(of) {
   program.recording = &of;
   program.values = of.values;
+  for (const RecordedEvent& event : of.events) {
+    const bool end = event.kind == RecordedKind::kCheck && event.pass != RecordedPass::kBackward;
+    if (end) ends_.emplace(event.name, event.out[0].id.id);
+  }
 }
 
 std::string Reading::told_place(const RecordedEvent& event) const {
@@ -81,7 +85,11 @@ std::optional<std::int32_t> Reading::parameter_of(const std::string& gradient) c
   for (const auto& [number, input] : given) {
     if (input.name == name && input.requires_grad()) return number;
   }
-  return std::nullopt;
+  // A parameter that a function took before the model was known has no name in the beginning.
+  const auto end = ends_.find(name);
+  const auto known = end == ends_.end() ? given.end() : given.find(end->second);
+  if (known == given.end() || !known->second.requires_grad()) return std::nullopt;
+  return known->first;
 }
 
 void Reading::make_gradient(std::int32_t value) {

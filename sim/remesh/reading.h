@@ -67,6 +67,7 @@ class Reading {
   std::map<std::int32_t, int> times_;  // how often elements of a value were stored
   std::map<std::size_t, std::vector<const RecordedEvent*>> inside_;
   std::map<std::string, std::int32_t> leaves_;  // results that require a gradient, as "v5"
+  std::map<std::string, std::int32_t> ends_;    // parameters after the step, by name
   std::set<std::string> fresh_gradients_;       // those that a backward has left so far
   std::map<std::int32_t, const RecordedEvent*> gradient_checks_;
   bool adds_up_ = false;  // the gradient that comes next, to another

@@ -18,7 +18,7 @@ class SequenceFinder {
     }
   }
 
-  std::map<std::int32_t, std::size_t> find() {
+  std::map<std::int32_t, SequenceDim> find() {
     for (const Statement& one : program_.statements) begin_at(one);
     for (std::size_t known = 0; known != dims_.size();) {
       known = dims_.size();
@@ -32,8 +32,9 @@ class SequenceFinder {
  private:
   // The dim that is `from_end` before the end.
   void label(std::int32_t value, std::size_t from_end) {
-    const std::size_t ndim = program_.shape_of(value).size();
-    if (ndim >= 3) dims_.emplace(value, ndim - from_end);
+    const Dims shape = program_.shape_of(value);
+    const std::size_t dim = shape.size() - from_end;
+    if (shape.size() >= 3) dims_.emplace(value, SequenceDim{dim, shape[dim]});
   }
 
   // softmax(q k^T) v, as one call or by its parts.
@@ -80,17 +81,23 @@ class SequenceFinder {
     for (const std::int32_t out : one.outs) {
       for (const std::int32_t v : one.takes) {
         if (const auto known = dims_.find(v); known != dims_.end() && !dims_.contains(out)) {
-          if (const auto dim = dim_behind(one, v, out, known->second)) dims_.emplace(out, *dim);
+          if (const auto dim = dim_behind(one, v, out, known->second.dim)) {
+            carry_to(out, *dim, known->second);
+          }
         } else if (const auto later = dims_.find(out); later != dims_.end() && !dims_.contains(v)) {
           const std::size_t ndim = program_.shape_of(v).size();
           for (std::size_t dim = 0; dim < ndim; ++dim) {
-            if (dim_behind(one, v, out, dim) != later->second) continue;
-            dims_.emplace(v, dim);
+            if (dim_behind(one, v, out, dim) != later->second.dim) continue;
+            carry_to(v, dim, later->second);
             break;
           }
         }
       }
     }
+  }
+
+  void carry_to(std::int32_t value, std::size_t dim, const SequenceDim& from) {
+    dims_.emplace(value, SequenceDim{dim, std::min(from.length, program_.shape_of(value)[dim])});
   }
 
   // Result dim that holds exactly this operand dim. Empty if there is no such dim, or if it holds
@@ -185,12 +192,12 @@ class SequenceFinder {
 
   const CallProgram& program_;
   std::map<std::int32_t, const Statement*> maker_;
-  std::map<std::int32_t, std::size_t> dims_;
+  std::map<std::int32_t, SequenceDim> dims_;
 };
 
 }  // namespace
 
-std::map<std::int32_t, std::size_t> sequence_dims(const CallProgram& program) {
+std::map<std::int32_t, SequenceDim> sequence_dims(const CallProgram& program) {
   return SequenceFinder(program).find();
 }
 

@@ -29,27 +29,30 @@ class Renewer {
  public:
   explicit Renewer(CallProgram& program) : program_(program) {
     for (const auto& [v, meta] : program.metas) dtypes_[v] = meta.dtype;
-    for (std::size_t i = 0; i < program.statements.size(); ++i) {
-      const Statement& one = program.statements[i];
+    for (auto* statements : {&program.statements, &program.updates}) {
+      for (Statement& one : *statements) order_.push_back(&one);
+    }
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const Statement& one = *order_[i];
       for (const std::int32_t v : one.takes) last_use_[v] = i;
+      if (one.kind == StatementKind::kGradient) {  // a clone
+        dtypes_[one.outs[0]] = dtypes_.at(one.takes[0]);
+        continue;
+      }
       for (const EventValue& out : one.event->out) {
         if (out.id.id >= 0) note_result(one, out);
       }
+      if (!one.no_grad) taped_.insert(one.outs.begin(), one.outs.end());
     }
-    for (const Statement& update : program.updates) {
-      for (const std::int32_t v : update.takes) last_use_[v] = program.statements.size();
-    }
-    for (const auto& [v, name] : program.recording->outputs) {
-      last_use_[v] = program.statements.size();
-    }
+    for (const auto& [v, name] : program.recording->outputs) last_use_[v] = order_.size();
     for (const auto& [v, dtype] : dtypes_) members_[group_of(v)].push_back(v);
   }
 
   void renew() {
     std::set<std::int32_t> made;
     for (const CallInput& input : program_.inputs) made.insert(input.value);
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      Statement& one = program_.statements[i];
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      Statement& one = *order_[i];
       if (writes_result(one) && !shared_later(one.takes[0], i, made)) one.renewed = other_row(one);
       made.insert(one.outs.begin(), one.outs.end());
     }
@@ -60,15 +63,20 @@ class Renewer {
   // Results have other strides here than in some releases, which a view may not fit. A reshape is
   // the same, if nothing writes to the memory.
   void renew_views() {
+    static const std::set<std::string_view> kReshaping = {"view", "reshape", "flatten", "unflatten",
+                                                          "_unsafe_view"};
     std::set<std::int32_t> written;
-    for (const Statement& one : program_.statements) {
-      const bool writes = one.writes() && one.renewed == nullptr;
-      if (writes && !one.takes.empty()) written.insert(group_of(one.takes[0]));
+    for (const Statement* one : order_) {
+      const bool writes = one->writes() && one->renewed == nullptr;
+      if (writes && !one->takes.empty()) written.insert(group_of(one->takes[0]));
     }
-    for (Statement& one : program_.statements) {
-      const bool is_view = one.kind == StatementKind::kCall && one.op == "aten.view.default";
-      if (is_view && !written.contains(group_of(one.takes[0])))
-        one.renewed = all_ops().find("aten::reshape");
+    for (Statement* one : order_) {
+      const bool call = one->kind == StatementKind::kCall && kReshaping.contains(one->bare());
+      if (!call || one->op.ends_with(".dtype") || written.contains(group_of(one->takes[0]))) {
+        continue;
+      }
+      one->reshapes = true;
+      if (one->op == "aten.view.default") one->renewed = all_ops().find("aten::reshape");
     }
   }
 
@@ -93,10 +101,12 @@ class Renewer {
     if (from != to) group_[from] = to;
   }
 
-  // A call that writes to a result of the program, and returns it.
+  // A call that writes to a result of the program, and returns it. Without a gradient it writes
+  // behind autograd: the result keeps its own.
   bool writes_result(const Statement& one) const {
     return one.kind == StatementKind::kCall && is_in_place(one.op) && one.returns_first() &&
-           program_.input(one.takes[0]) == nullptr;
+           program_.input(one.takes[0]) == nullptr &&
+           (!one.no_grad || !taped_.contains(one.takes[0]));
   }
 
   bool shared_later(std::int32_t written, std::size_t at,
@@ -109,33 +119,34 @@ class Renewer {
     });
   }
 
-  // The row that returns a new tensor of the same dtype. Null if there is none.
+  // The row that returns a new tensor of the same dtype, by name and arguments: pow_.Scalar is
+  // pow.Tensor_Scalar. Null if there is none.
   const OpRow* other_row(const Statement& one) const {
-    const std::string_view bare = one.bare();
-    if (one.row == nullptr) return nullptr;
-    const std::string& base = one.row->op.base;
-    const std::string& overload = one.row->op.overload;
-    if (!base.ends_with('_')) return nullptr;
-    const OpRow* other =
-        all_ops().find(base.substr(0, base.size() - 1) + (overload.empty() ? "" : "." + overload));
-    if (other == nullptr || !other->runs() ||
-        kOtherDType.contains(bare.substr(0, bare.size() - 1))) {
-      return nullptr;
-    }
-    const bool same = std::ranges::equal(one.row->op.arguments, other->op.arguments, {},
-                                         &SchemaArgument::name, &SchemaArgument::name);
+    if (one.row == nullptr || !one.row->op.base.ends_with('_')) return nullptr;
+    const std::string base = one.row->op.base.substr(0, one.row->op.base.size() - 1);
     const DType dtype = dtypes_.at(one.takes[0]);
     const bool promotes = std::ranges::any_of(one.takes, [&](std::int32_t v) {
       return dtypes_.at(v) != dtype && !is_integral(dtypes_.at(v));
     });
-    return same && !promotes ? other : nullptr;
+    const std::string_view bare = one.bare();
+    if (promotes || kOtherDType.contains(bare.substr(0, bare.size() - 1))) return nullptr;
+    const auto alike = [](const SchemaArgument& a, const SchemaArgument& b) {
+      return a.name == b.name && a.type == b.type;
+    };
+    for (const OpRow* other : all_ops().overloads(base)) {
+      const bool same = std::ranges::equal(one.row->op.arguments, other->op.arguments, alike);
+      if (same && other->runs()) return other;
+    }
+    return nullptr;
   }
 
   CallProgram& program_;
+  std::vector<Statement*> order_;  // the program's, then its updates
   std::map<std::int32_t, DType> dtypes_;
+  std::set<std::int32_t> taped_;  // results of calls that have a gradient
   std::map<std::int32_t, std::int32_t> group_;                 // to a value of the same group
   std::map<std::int32_t, std::vector<std::int32_t>> members_;  // of each group
-  std::map<std::int32_t, std::size_t> last_use_;  // the statement; one past the end: an update
+  std::map<std::int32_t, std::size_t> last_use_;  // the statement; one past the end: a result
 };
 
 }  // namespace

@@ -84,7 +84,7 @@ class Reduction {
       case ReduceOp::kProduct:
         return 1;
       default:
-        return 0;
+        return -0.0;  // a sum of -0 alone is -0
     }
   }
   /// Also means: their terms are divided in the end.

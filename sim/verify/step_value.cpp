@@ -169,7 +169,7 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
   const MeshLayout& layout = *spec.layout();
   const std::size_t width = number_width(spec.dtype());
   const auto count = static_cast<std::size_t>(spec.numel()) * width;
-  std::vector<double> sum(count, 0);
+  std::vector<double> sum(count, -0.0);  // a sum of -0 alone is -0
   WholeValue value;
   value.terms.assign(count, 0);
   double scale = 1;

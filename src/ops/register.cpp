@@ -15,7 +15,8 @@ constexpr void (*kFamilies[])(OpRegistry&) = {
     register_copy, register_create, register_range_programs,
     // elementwise
     register_activation, register_arithmetic, register_complex, register_elementary,
-    register_fused_steps, register_logic, register_slopes, register_special,
+    register_fake_quantize, register_fused_steps, register_logic, register_slopes,
+    register_special,
     // index
     register_data_programs, register_embedding_bag, register_index, register_index_programs,
     register_lookup,

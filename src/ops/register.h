@@ -18,6 +18,7 @@ void register_activation(OpRegistry& registry);
 void register_arithmetic(OpRegistry& registry);
 void register_complex(OpRegistry& registry);
 void register_elementary(OpRegistry& registry);
+void register_fake_quantize(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
 void register_fused_steps(OpRegistry& registry);
 void register_logic(OpRegistry& registry);

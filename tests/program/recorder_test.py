@@ -439,6 +439,124 @@ class Recorder(program.Program):
             run = self.fine("run", "--summary", "step.json.gz", "--mesh", mesh)
             self.assertIn("2 gradients are PyTorch's, 0 differ", run)
 
+    def test_integers_become_numbers_of_the_program_s_default_dtype(self):
+        weight = torch.ones(3, dtype=torch.float64, requires_grad=True)
+        torch.set_default_dtype(torch.float64)
+        try:
+            with shardlab_record.record(self.path()):
+                places = torch.arange(3)
+                angles = 1 / 7 ** (places / 3)
+                half = torch.full((3,), 0.5)
+                loss = (angles * weight + places.sin() + half).sum()
+                loss.backward()
+        finally:
+            torch.set_default_dtype(torch.float32)
+        expected = [7 ** (-i / 3) for i in range(3)]
+        torch.testing.assert_close(weight.grad, torch.tensor(expected, dtype=torch.float64))
+        self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+        run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=2")
+        self.assertIn("1 gradients are PyTorch's, 0 differ", run)
+
+    def test_a_seed_of_each_rank_is_its_process_s(self):
+        plain = torch.Generator().manual_seed(11)
+        with shardlab_record.simulate(3):
+            rank = torch.distributed.get_rank()
+            own = torch.Generator().manual_seed(20 - 3 * rank)
+            same = torch.Generator().manual_seed(5)
+            self.assertIsInstance(own, torch.Generator)
+            self.assertIsInstance(torch.default_generator, torch.Generator)
+            self.assertNotIsInstance(3, torch.Generator)
+            drawn = [torch.randn(2, generator=own), torch.rand(2, generator=same),
+                     torch.empty(3).uniform_(generator=own), torch.randn(2, generator=plain)]
+            own.manual_seed(rank)
+            drawn.append(torch.randperm(4, generator=own))
+            pieces = [shardlab_record._pieces(one) for one in drawn]
+        for rank in range(3):
+            own = torch.Generator().manual_seed(20 - 3 * rank)
+            same, plain = torch.Generator().manual_seed(5), torch.Generator().manual_seed(11)
+            expected = [torch.randn(2, generator=own), torch.rand(2, generator=same),
+                        torch.empty(3).uniform_(generator=own), torch.randn(2, generator=plain)]
+            expected.append(torch.randperm(4, generator=own.manual_seed(rank)))
+            for got, one in zip(pieces, expected, strict=True):
+                own_piece = got[rank if len(got) > 1 else 0]
+                self.assertTrue(torch.equal(own_piece, one), (rank, own_piece, one))
+
+    def test_a_gradient_that_has_no_memory_is_zero(self):
+        x = torch.tensor([2.0, -3.0], requires_grad=True)
+        with shardlab_record.record(self.path()):
+            (torch.sgn(x) * 2).sum().backward()
+        self.assertTrue(torch.equal(x.grad.clone(), torch.zeros(2)))
+        self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+
+    def on_meshes(self, plans, *meshes):
+        """A step on one device and on meshes, each right."""
+        self.fine("replay", "step.json.gz")
+        for mesh in meshes:
+            for plan in plans:
+                with self.subTest(mesh=mesh, plan=plan):
+                    options = ["--mesh", mesh, "--plan", plan] if plan else ["--mesh", mesh]
+                    code, run, notes = self.shardlab("run", "--summary", "step.json.gz", *options)
+                    self.assertEqual(code, 0, run + notes)
+                    self.assertIn(" 0 differ", run)
+                    self.assertNotIn("left out", notes)
+
+    def test_heads_and_times_that_ranks_cannot_share_are_gathered(self):
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(12, 2, 24, dropout=0.0, batch_first=True)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+        x = torch.randn(6, 5, 12)
+        with shardlab_record.record(self.path(), layer, optimizer):
+            layer(x).square().mean().backward()
+            optimizer.step()
+        plans = ["megatron", "sequence", "fsdp", "fsdp+tp"]
+        self.on_meshes(plans, "dp=2,tp=2", "dp=3", "dp=2,tp=3")
+
+    def test_an_optimizer_writes_what_it_has_made(self):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.GELU(), torch.nn.Linear(9, 4))
+        optimizer = torch.optim.Adafactor(model.parameters(), lr=0.01)
+        with shardlab_record.record(self.path(), model, optimizer):
+            model(torch.randn(6, 6)).square().mean().backward()
+            optimizer.step()
+        self.on_meshes(["megatron", "fsdp"], "dp=2,tp=2", "dp=3")
+
+    def test_a_write_behind_autograd_keeps_the_gradient(self):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(6, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        x, target = torch.randn(6, 6), torch.randn(6, 4)
+        with shardlab_record.record(self.path(), model, optimizer):
+            variance = model(x).exp()
+            torch.nn.functional.gaussian_nll_loss(x[:, :4], target, variance).backward()
+            optimizer.step()
+        self.on_meshes(["replicate", "fsdp"], "dp=2", "dp=3")
+
+    def test_fake_quantization_and_packed_sequences_run_on_meshes(self):
+        rnn = torch.nn.utils.rnn
+        torch.manual_seed(0)
+        layers = {"table": torch.nn.Embedding(9, 6), "gru": torch.nn.GRU(6, 6)}
+        model = torch.nn.ModuleDict({**layers, "out": torch.nn.Linear(6, 3)})
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        words, lengths = torch.randint(0, 9, (5, 4)), torch.tensor([3, 5, 1, 4])
+        scale, zero = torch.rand(3) * 0.1 + 0.05, torch.tensor([0, 2, -1], dtype=torch.int32)
+        with shardlab_record.record(self.path(), model, optimizer):
+            packed = rnn.pack_padded_sequence(model["table"](words), lengths, enforce_sorted=False)
+            y, _ = rnn.pad_packed_sequence(model["gru"](packed)[0])
+            weight = torch.fake_quantize_per_channel_affine(
+                model["out"].weight, scale, zero, 0, -8, 7)
+            y = torch.fake_quantize_per_tensor_affine(y, 0.05, 1, -8, 7)
+            (y @ weight.t()).square().mean().backward()
+            optimizer.step()
+        self.assertNotIn("not judged", self.fine("replay", "step.json.gz"))
+        self.on_meshes(["replicate", "fsdp"], "dp=2", "dp=3")
+
+    def test_functions_without_a_gradient_end_in_their_results(self):
+        x = torch.tensor([[3.0, 1.0], [2.0, 5.0], [4.0, 0.0]])
+        with shardlab_record.record(self.path()):
+            torch.argsort(x.broadcast_to(2, 3, 2), dim=-1)
+            torch.where(x > 2, x, x * 2).count_nonzero(0)
+        self.on_meshes([""], "dp=3")
+
     def test_a_program_that_fails_leaves_a_file(self):
         model = torch.nn.Linear(4, 4)
         with self.assertRaisesRegex(RuntimeError, "mat1 and mat2"):

@@ -93,6 +93,41 @@ Results masked_scatter_backward(Calls& calls, const Arguments& args) {
   return {regrouped(calls, all, sizes)};
 }
 
+/// Whether a sequence has a place at a step, [time, batch].
+DTensor steps_of(Calls& calls, const DTensor& lengths, std::int64_t time) {
+  const DTensor step = calls.one("unsqueeze", {counted(calls, lengths, time), -1});
+  return calls.one("gt.Tensor", {calls.one("unsqueeze", {lengths, 0}), step});
+}
+
+/// _pack_padded_sequence(input, lengths, batch_first): the steps of all sequences, step by step, and
+/// how many have each
+Results pack_padded(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const bool swaps = args[2].to_bool();
+  const DTensor by_step = swaps ? calls.one("transpose.int", {x, 0, 1}) : x;
+  const DTensor there = steps_of(calls, args[1].tensor(), by_step.shape()[0]);
+  const DTensor counts = calls.one("sum.dim_IntList", {there, Dims{1}});
+  const DTensor any = calls.one("gt.Scalar", {counts, 0});
+  return {calls.one("index.Tensor", {by_step, places_of_all(calls, there)}),
+          calls.one("masked_select", {counts, any})};
+}
+
+/// _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first): 0 behind the ends
+Results pack_padded_backward(Calls& calls, const Arguments& args) {
+  Dims sizes = ints_of(args[1]);
+  const bool swaps = args[3].to_bool();
+  if (swaps) std::swap(sizes[0], sizes[1]);
+  const DTensor counts = args[2].tensor();
+  // No sequence is longer than there are counts.
+  const DTensor none = calls.one("new_zeros", {counts, Dims{sizes[0] - counts.numel()}});
+  const DTensor all = calls.one("cat", {ArgumentList{counts, none}, 0});
+  const DTensor row = calls.one("unsqueeze", {counted(calls, counts, sizes[1]), 0});
+  const DTensor there = calls.one("gt.Tensor", {calls.one("unsqueeze", {all, -1}), row});
+  const DTensor result = calls.one("index_put", {calls.one("new_zeros", {args[0], sizes}),
+                                                 places_of_all(calls, there), args[0]});
+  return {swaps ? calls.one("transpose.int", {result, 0, 1}) : result};
+}
+
 /// repeat_interleave.Tensor(repeats, *, output_size): each place as often as its number
 Results repeated_places(Calls& calls, const Arguments& args) {
   const DTensor& repeats = args[0].tensor();
@@ -241,6 +276,9 @@ constexpr std::uint32_t kCounts = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr Row kDataPrograms[] = {
+    {"_pack_padded_sequence"_op, nullptr, {}, pack_padded, {}, kPlaces, kDataDependent},
+    {"_pack_padded_sequence_backward"_op, nullptr, {}, pack_padded_backward, {}, kPlaces,
+     kDataDependent},
     {"_unique"_op, nullptr, {}, unique, {}, kRuns, kCounts},
     {"_unique2"_op, nullptr, {}, unique2, {}, kRuns, kCounts},
     {"bincount"_op, nullptr, {}, bincount, {}, "index_add", kCounts},

@@ -125,6 +125,7 @@ Results cdist_backward(Calls& calls, const Arguments& args) {
   }
   require_one_dtype("_cdist_backward",
                     {{"x1", args[1]}, {"x2", args[2]}, {"grad", args[0]}, {"cdist", args[4]}});
+  if (distances.numel() == 0) return {calls.one("zeros_like", {args[1]})};
   return {sent_to_rows(calls, gradient, args[1].tensor(), args[2].tensor(), distances,
                        args[3].to_double())
               .value()};

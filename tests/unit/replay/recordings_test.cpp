@@ -293,9 +293,9 @@ TEST_CASE("the sequence is found behind a mask that the program writes to") {
                         call("aten.softmax.int", {kMasked}, kWeights),
                         call("aten.matmul.default", {kWeights, kValues}, kResult)};
   const auto dims = sequence_dims(program);
-  CHECK(dims.at(kQueries) == 1);
-  CHECK(dims.at(kKeys) == 2);
-  CHECK(dims.at(kResult) == 1);
+  CHECK(dims.at(kQueries).dim == 1);
+  CHECK(dims.at(kKeys).dim == 2);
+  CHECK(dims.at(kResult).dim == 1);
   program.statements[1].takes.pop_back();  // of a damaged file
   CHECK(sequence_dims(program).empty());
 }

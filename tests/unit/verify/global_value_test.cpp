@@ -81,6 +81,12 @@ TEST_CASE("V-6 terms of floats are put together as their reduction says") {
   CHECK(reduced("P(product)", {{4, 2}, {3, -5}}) == Reals{12, -10});
 }
 
+TEST_CASE("V-6 the sum of one term is that term, minus zero too") {
+  CHECK(std::signbit(reduced("P(sum)", {{-0.0}})[0]));
+  CHECK(std::signbit(reduced("P(avg)", {{-0.0}, {-0.0}})[0]));
+  CHECK(!std::signbit(reduced("P(sum)", {{-0.0}, {0.0}})[0]));
+}
+
 TEST_CASE("V-6 terms of complex numbers multiply as complex numbers do") {
   // (1 + 2i)(3 - i) = 5 + 5i, (2i)(2i) = -4; sums have their parts added.
   const std::vector<Reals> terms{{1, 2, 0, 2}, {3, -1, 0, 2}};
