@@ -620,10 +620,21 @@ class Steps(program.Program):
             events[:] = [e for e in events if e["k"] != "call"]
         self.assertIn("no calls", self.refused("run", self.changed("llama", no_calls)))
 
+        def no_results(events):
+            end = next(i for i, e in enumerate(events) if e["k"] == "backward")
+            events[:] = [e for e in events[:end] if e["k"] not in ("module", "call")] + events[-1:]
+            events[-1:-1] = [{"k": "call", "c": 0, "op": "aten.zero_.default", "args": [],
+                              "out": []}]
+        self.assertIn("no call", self.refused("run", self.changed("llama", no_results)))
+
+    def test_a_program_without_modules_ends_in_the_results_of_its_calls(self):
         def no_modules(events):
             end = next(i for i, e in enumerate(events) if e["k"] == "backward")
             events[:] = [e for e in events[:end] if e["k"] != "module"] + events[-1:]
-        self.assertIn("no module", self.refused("run", self.changed("llama", no_modules)))
+        code, output, errors = self.shardlab(
+            "run", "--summary", self.changed("llama", no_modules), "--mesh", "tp=3")
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(output, r"self-test on one rank: \d+ values and 0 gradients are PyTorch's")
 
     def test_wrong_plans_and_placings_are_refused(self):
         path = str(next(f for f in FILES if f.name.startswith("llama__")))

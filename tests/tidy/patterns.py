@@ -163,8 +163,8 @@ def names_backend(text):
     """
     if text in BACKENDS:
         return text
-    words = [word.lower() for word in WORD.findall(text)]
-    for backend in BACKENDS:
+    words = [word.lower() for word in WORD.findall(text.replace("fake_quantize", "quantize"))]
+    for backend in BACKENDS:  # fake_quantize_per_tensor_affine is an op
         if backend in words and (backend != "threads" or BACKEND_NOUNS.intersection(words)):
             return backend
     return None
