@@ -141,8 +141,11 @@ void add_attention(MeshNodes& nodes, const Statement& one) {
       one.outs[0]);
 }
 
-// Whether a change of shape joins dims, or takes one apart, that ranks cannot share out evenly.
-bool is_uneven(const Dims& from, const Dims& to, std::int64_t ranks) {
+// Whether a change of shape joins dims, or takes one apart, that ranks cannot share out evenly. On
+// the meshes of a recording of ranks PyTorch's own views decide.
+bool parts_unevenly(const CallProgram& program, const Statement& one, std::int64_t ranks) {
+  if (!one.reshapes || program.recording->ranks > 1) return false;
+  const Dims from = program.shape_of(one.takes[0]), to = program.shape_of(one.outs[0]);
   std::int64_t before = 1, after = 1;
   bool uneven = false;
   for (std::size_t i = 0, j = 0, count = 0; i < from.size() || j < to.size();) {
@@ -261,10 +264,8 @@ class Emitter : private MeshNodes {
     if (is_lstm_layer(one.op)) return add_lstm_layer(*this, one);
     const OpRow* row = &row_of(one);
     std::vector<GraphArgument> args = arguments(one, *row);
-    const bool may_copy = one.reshapes && program.recording->ranks == 1;
-    if (may_copy &&
-        is_uneven(program.shape_of(one.takes[0]), program.shape_of(one.outs[0]), ranks())) {
-      row = all_ops().find("aten::view_copy");  // it gathers dims that a view would part unevenly
+    if (parts_unevenly(program, one, ranks())) {  // a copy gathers
+      row = all_ops().find("aten::view_copy");
       args = {args[0], {program.shape_of(one.outs[0])}};
     }
     if (row->op.name() == "aten::to.device") {  // programs have no devices

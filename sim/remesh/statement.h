@@ -36,7 +36,7 @@ struct Statement {
   std::string op;                        ///< "aten.linear.default"
   const OpRow* row = nullptr;            ///< of a call: null if there is none
   const OpRow* renewed = nullptr;        ///< in place of a row that writes or views: add.Tensor
-  bool reshapes = false;  ///< a view of other dims, of memory that nothing writes
+  bool reshapes = false;                 ///< a view of other dims, of memory that nothing writes
   std::vector<GraphArgument> args;       ///< of a call, in schema order
   std::vector<std::int32_t> takes;       ///< numbers of its operands, in order
   std::vector<std::int32_t> outs;        ///< numbers of its results

@@ -143,8 +143,8 @@ class Renewer {
   CallProgram& program_;
   std::vector<Statement*> order_;  // the program's, then its updates
   std::map<std::int32_t, DType> dtypes_;
-  std::set<std::int32_t> taped_;  // results of calls that have a gradient
-  std::map<std::int32_t, std::int32_t> group_;                 // to a value of the same group
+  std::set<std::int32_t> taped_;                // results of calls that have a gradient
+  std::map<std::int32_t, std::int32_t> group_;  // to a value of the same group
   std::map<std::int32_t, std::vector<std::int32_t>> members_;  // of each group
   std::map<std::int32_t, std::size_t> last_use_;  // the statement; one past the end: a result
 };

@@ -14,8 +14,9 @@ Results on_grid(const Expression& x, const Number& scale, const Number& inverse,
                 const Argument& least, const Argument& most) {
   const Expression place = (x * inverse).of("round") + zero;
   const Expression inside = place.ge(least) && place.le(most);
-  const Expression kept(x.calls(), x.calls().one("clamp", {place.value(), least, most}));
-  return {((kept - zero) * scale).to(x.value().dtype()).value(), inside.value()};
+  const DTensor clamped = x.calls().one("clamp", {place.value(), least, most});
+  return {((Expression(x.calls(), clamped) - zero) * scale).to(x.value().dtype()).value(),
+          inside.value()};
 }
 
 /// fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min, quant_max): the
@@ -31,7 +32,8 @@ Results of_tensor(Calls& calls, const Arguments& args) {
 Results of_tensor_by_tensors(Calls& calls, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
   const Expression scale(calls, calls.one("sum", {args[1]})), zero(calls, args[2].tensor());
-  Results made = on_grid(x, scale, scale.of("reciprocal"), zero.of("sum"), args[4], args[5]);
+  const Expression inverse = scale.of("reciprocal"), own_zero = zero.of("sum");
+  const Results made = on_grid(x, scale, inverse, own_zero, args[4], args[5]);
   const Expression on(calls, calls.one("any", {args[3]}));
   const Expression own(calls, made[0].tensor()), inside(calls, made[1].tensor());
   return {on.choose(own, x).value(), (!on || inside).value()};
@@ -47,8 +49,9 @@ Results of_channel(Calls& calls, const Arguments& args) {
     }
     return along;
   };
-  const Expression scale = along_axis(args[1]);
-  return on_grid(x, scale, scale.of("reciprocal"), along_axis(args[2]), args[4], args[5]);
+  const Expression scale = along_axis(args[1]), zero = along_axis(args[2]);
+  const Expression inverse = scale.of("reciprocal");
+  return on_grid(x, scale, inverse, zero, args[4], args[5]);
 }
 
 Results masked(Calls& calls, const Arguments& args) { return {calls.one("mul.Tensor", args)}; }
@@ -65,7 +68,7 @@ constexpr const char* kGrid = "a product, round, clamp and a product";
 
 // Sorted by name.
 // clang-format off
-constexpr Row kFakeQuantizeRows[] = {
+constexpr Row kGridPlaceRows[] = {
     {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"_op, nullptr, {},
      of_tensor_by_tensors, {grad_inside<4>, "result1"}, kGrid},
     {"fake_quantize_per_channel_affine_cachemask"_op, nullptr, {}, of_channel,
@@ -79,6 +82,6 @@ constexpr Row kFakeQuantizeRows[] = {
 
 }  // namespace
 
-void register_fake_quantize(OpRegistry& registry) { add_rows(registry, kFakeQuantizeRows); }
+void register_fake_quantize(OpRegistry& registry) { add_rows(registry, kGridPlaceRows); }
 
 }  // namespace shardlab

@@ -99,8 +99,8 @@ DTensor steps_of(Calls& calls, const DTensor& lengths, std::int64_t time) {
   return calls.one("gt.Tensor", {calls.one("unsqueeze", {lengths, 0}), step});
 }
 
-/// _pack_padded_sequence(input, lengths, batch_first): the steps of all sequences, step by step, and
-/// how many have each
+/// _pack_padded_sequence(input, lengths, batch_first): the steps of all sequences, step by step,
+/// and how many have each
 Results pack_padded(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const bool swaps = args[2].to_bool();
