@@ -184,8 +184,6 @@ class Emitter : private MeshNodes {
   }
 
  private:
-  // Inputs.
-
   void add_input(const CallInput& input) {
     comment = input.user == nullptr ? "" : comment_of(*input.user);
     GraphNode& one = node(NodeKind::kInput, Written::kStatement);
