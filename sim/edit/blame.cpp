@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <random>
 #include <set>
 
 #include "sim/edit/proposals.h"
@@ -32,16 +34,29 @@ std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
   return names;
 }
 
+// Values that follow from a line.
+class After {
+ public:
+  After(const ScenarioResult& result, std::int64_t line)
+      : flow_(*result.run.scenario.program),
+        after_(flow_.makes(flow_.on_line(static_cast<int>(line)))) {}
+  bool has(const ValueReport& value) const {
+    return std::ranges::any_of(flow_.held_by(value.name), [&](DefUse::Id id) {
+      return std::ranges::binary_search(after_, id);
+    });
+  }
+
+ private:
+  DefUse flow_;
+  DefUse::Ids after_;
+};
+
 // Values that differ from one device, and do not follow from the line.
 std::set<std::string> apart_from(const ScenarioResult& wrong, std::int64_t line) {
   std::set<std::string> names;
-  const DefUse flow(*wrong.run.scenario.program);
-  const DefUse::Ids after = flow.makes(flow.on_line(static_cast<int>(line)));
+  const After after(wrong, line);
   for (const ValueReport& value : wrong.judgement.values) {
-    const bool follows = std::ranges::any_of(flow.held_by(value.name), [&](DefUse::Id id) {
-      return std::ranges::binary_search(after, id);
-    });
-    if (is_off(value) && !is_wrong(value) && !follows) names.insert(value.name);
+    if (is_off(value) && !is_wrong(value) && !after.has(value)) names.insert(value.name);
   }
   return names;
 }
@@ -70,22 +85,28 @@ class Prover {
       candidate.program = program_with(edit);
       const ScenarioResult result = run(candidate);
       if (!is_right(result) || !keeps_values(result) || !makes_known(edit, result)) return false;
-      if (!as_before(result)) return false;
+      if (!as_before(result).value_or(edit.in_order)) return false;
       const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
       put(candidate.file, {"seed", {}, {{}, other_seed}});
       const ScenarioResult again = run(candidate);
-      return is_right(again) && as_before(again);
+      return is_right(again) && as_before(again).value_or(edit.in_order);
     } catch (const Error&) {
       return false;  // it cannot run as it is written now
     }
   }
 
-  /// On meshes one of whose dims has twice the ranks, and each tensor dim that it cuts twice the
-  /// elements: sizes that are equal by chance are not any more.
+  /// With numbers in another order, and on meshes one of whose dims has twice the ranks: with as
+  /// many elements, and with twice those that it cuts: nothing is equal by chance any more.
   Elsewhere elsewhere(const Proposal& edit) const {
     Elsewhere worst = Elsewhere::kRight;
+    const auto take = [&](Elsewhere found, bool may_fail) {
+      if (found == Elsewhere::kWrong || !may_fail) worst = std::min(worst, found);
+    };
+    take(tried(edit, shuffle_inputs), true);
     for (const ScenarioMeshDim& dim : scenario_.mesh.dims) {
-      worst = std::min(worst, with_twice(dim, edit));
+      if (worst == Elsewhere::kWrong) break;
+      take(tried(edit, [&](Sketch& sketch) { return doubles(sketch, dim, true); }), false);
+      take(tried(edit, [&](Sketch& sketch) { return doubles(sketch, dim, false); }), true);
     }
     return worst;
   }
@@ -95,29 +116,72 @@ class Prover {
     return lines_of(SourceText("", edited_text(scenario_.program->source->text(), edit.edits)));
   }
 
-  Elsewhere with_twice(const ScenarioMeshDim& dim, const Proposal& edit) const {
+  // The edit in another scenario, unless `change` cannot make one.
+  template <typename Change>
+  Elsewhere tried(const Proposal& edit, const Change& change) const {
     try {
       Sketch candidate = sketch_;
       candidate.program = program_with(edit);
-      remove(*table_of(candidate, "mesh"), "ranks");
-      put(*table_of(candidate, "mesh"), {dim.name, {}, {{}, 2 * dim.size}});
-      if (TomlTable* inputs = table_of(candidate, "inputs")) {
-        for (TomlEntry& input : *inputs) lengthen(*type_of(input), dim.name);
-      }
+      if (!change(candidate)) return Elsewhere::kUnknown;
       const ScenarioResult result = run(candidate);
       if (result.run.error || !has_reference(result)) return Elsewhere::kUnknown;
-      return is_right(result) && as_before(result) ? Elsewhere::kRight : Elsewhere::kWrong;
+      const auto same = as_before(result);
+      if (!same) return Elsewhere::kUnknown;
+      if (!*same || has_other_numbers(result)) return Elsewhere::kWrong;
+      return is_right(result) ? Elsewhere::kRight : Elsewhere::kUnknown;
     } catch (const Error&) {
       return Elsewhere::kUnknown;
     }
   }
 
-  static void lengthen(TomlValue& type, const std::string& mesh_dim) {
-    TypeSizes sizes(std::get<SourcePtr>(type.value)->text());
-    for (std::size_t i = 0; i < sizes.sizes.size(); ++i) {
-      if (sizes.cuts(mesh_dim, i)) sizes.sizes[i] *= 2;
+  // Uneven pieces are no test of an edit: a mean of means is right in even ones.
+  bool doubles(Sketch& sketch, const ScenarioMeshDim& dim, bool elements) const {
+    remove(*table_of(sketch, "mesh"), "ranks");
+    put(*table_of(sketch, "mesh"), {dim.name, {}, {{}, 2 * dim.size}});
+    TomlTable* inputs = table_of(sketch, "inputs");
+    if (inputs == nullptr) return true;
+    for (TomlEntry& input : *inputs) {
+      TomlValue& type = *type_of(input);
+      TypeSizes sizes(std::get<SourcePtr>(type.value)->text());
+      for (std::size_t i = 0; i < sizes.sizes.size(); ++i) {
+        if (!sizes.cuts(dim.name, i)) continue;
+        if (elements) sizes.sizes[i] *= 2;
+        std::int64_t pieces = 2;
+        for (const ScenarioMeshDim& one : scenario_.mesh.dims) {
+          if (sizes.cuts(one.name, i)) pieces *= one.size;
+        }
+        if (!elements && sizes.sizes[i] % pieces != 0) return false;
+      }
+      type = toml_string(sizes.text());
     }
-    type = toml_string(sizes.text());
+    return true;
+  }
+
+  // Numbers that are given, in an order that is the same for every edit.
+  static bool shuffle_inputs(Sketch& sketch) {
+    TomlTable* inputs = table_of(sketch, "inputs");
+    if (inputs == nullptr) return false;
+    bool any = false;
+    for (TomlEntry& input : *inputs) {
+      auto* table = std::get_if<TomlTable>(&input.value.value);
+      const auto values = table == nullptr ? TomlTable::iterator()
+                                           : std::ranges::find(*table, "values", &TomlEntry::key);
+      if (table == nullptr || values == table->end()) continue;
+      std::vector<TomlValue*> all;
+      collect_numbers(values->value, all);
+      std::mt19937 random(1);
+      for (std::size_t i = all.size(); i > 1; --i) {
+        std::swap(all[i - 1]->value, all[random() % i]->value);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  static void collect_numbers(TomlValue& value, std::vector<TomlValue*>& all) {
+    auto* list = std::get_if<std::vector<TomlValue>>(&value.value);
+    if (list == nullptr) return all.push_back(&value);
+    for (TomlValue& one : *list) collect_numbers(one, all);
   }
 
   ScenarioResult run(const Sketch& candidate) const {
@@ -132,6 +196,16 @@ class Prover {
              const bool own = value.row->letter == 'O' || apart_.contains(value.name);
              return is_wrong(value) || (is_off(value) && !own);
            });
+  }
+
+  // Other shapes, or numbers of the text that are sizes there, tell of the program, not of the
+  // edit.
+  bool has_other_numbers(const ScenarioResult& result) const {
+    return std::ranges::any_of(result.judgement.values, [&](const ValueReport& value) {
+      const bool own = value.row->letter == 'O' || value.row->letter == 'L';
+      return is_off(value) && !own && !apart_.contains(value.name) &&
+             value.comparison.worst_index >= 0;
+    });
   }
 
   // A program that failed has no values to keep: what the edit makes has to be one device's, or
@@ -163,7 +237,7 @@ class Prover {
     });
   }
 
-  bool as_before(const ScenarioResult& result) const {
+  std::optional<bool> as_before(const ScenarioResult& result) const {
     return computes_the_same(result.run.scenario, scenario_, registry_, options_);
   }
 
@@ -182,14 +256,10 @@ void add_value(const ScenarioResult& result, const ValueReport& first, Blame& bl
   const std::int64_t line = blame.line();
   blame.what = fmt::format("{} {}: {}", first.name, first.type, first.comparison.what);
   blame.held_by = first.holders;
-  const DefUse flow(*result.run.scenario.program);
-  const DefUse::Ids after = flow.makes(flow.on_line(static_cast<int>(line)));
+  const After after(result, line);
   for (const ValueReport& value : result.judgement.values) {
     if (!is_wrong(value) || &value == &first) continue;
-    const bool follows = std::ranges::any_of(flow.held_by(value.name), [&](DefUse::Id id) {
-      return std::ranges::binary_search(after, id);
-    });
-    blame.later.push_back({value.name, value.line, follows});
+    blame.later.push_back({value.name, value.line, after.has(value)});
   }
 }
 
@@ -213,13 +283,13 @@ void try_edits(const Scenario& scenario, const ScenarioResult& result, const Pro
     ++blame.tried;
     if (!prover.proves(proposal)) continue;
     const Elsewhere elsewhere = prover.elsewhere(proposal);
+    if (elsewhere == Elsewhere::kWrong) continue;
     found.emplace_back(elsewhere, proven(*scenario.program->source, proposal));
     if (elsewhere == Elsewhere::kRight && ++right == kMostEdits) break;
   }
   std::ranges::stable_sort(found, std::greater<>(), [](const auto& one) { return one.first; });
   for (auto& [elsewhere, edit] : found) {
-    const bool chance = elsewhere == Elsewhere::kWrong && found.front().first != elsewhere;
-    if (!chance && blame.edits.size() < kMostEdits) blame.edits.push_back(std::move(edit));
+    if (blame.edits.size() < kMostEdits) blame.edits.push_back(std::move(edit));
   }
 }
 

@@ -182,8 +182,11 @@ void find_labels(const Expression& expression, const ast::Call& call, FoundEdits
   if (call_of(expression, {"to_local"})) local_pieces(expression, call, found);
   if (call_of(expression, {"local_map"})) terms_of_map(expression, call, found);
   if (call_of(expression, {"from_local"}) && !call.arguments.empty()) {
-    found.add(EditKind::kWhole, expression,
-              distributed(found.text.of(*call.arguments.front().value)), "the distributed tensors");
+    // Without a piece in it the edit would only take the claim away.
+    const std::string given = found.text.of(*call.arguments.front().value);
+    if (const std::string whole = distributed(given); whole != given) {
+      found.add(EditKind::kWhole, expression, whole, "the distributed tensors");
+    }
     shapes(expression, call, found);
   }
   // torch.ones(n) next to distributed tensors.

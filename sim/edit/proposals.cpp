@@ -91,10 +91,13 @@ class Proposer {
     dims(expression);
     if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
       calls(expression, *call);
-      for (const ast::CallArgument& argument : call->arguments) {
-        look_at(*argument.value, is_value && argument.keyword.empty());
-      }
+      // A call of dist writes its argument: what is made of it in the call is read by nobody.
       const auto* method = std::get_if<ast::Attribute>(&call->function->node);
+      const bool writes = method != nullptr && is_module(*method->object) &&
+                          found_.text.of(*method->object).ends_with("dist");
+      for (const ast::CallArgument& argument : call->arguments) {
+        look_at(*argument.value, is_value && argument.keyword.empty() && !writes);
+      }
       if (method != nullptr) look_at(*method->object, is_value);
       if (std::holds_alternative<ast::Call>(call->function->node)) look_at(*call->function, false);
       return;

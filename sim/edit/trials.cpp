@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/fix.h"
 #include "sim/scenario/cause.h"
@@ -20,8 +21,8 @@ ScenarioResult run_changed(const std::string& text, const Scenario& from,
   return run_scenario(file.at(file.points().front()), registry, options);
 }
 
-bool computes_the_same(const Scenario& changed, const Scenario& before, const OpRegistry& registry,
-                       const ScenarioOptions& options) {
+std::optional<bool> computes_the_same(const Scenario& changed, const Scenario& before,
+                                      const OpRegistry& registry, const ScenarioOptions& options) {
   if (before.reference != nullptr) return true;
   Scenario alone = changed;
   alone.reference = before.program;
@@ -31,9 +32,10 @@ bool computes_the_same(const Scenario& changed, const Scenario& before, const Op
   alone.expect = {};
   const ScenarioResult result = run_scenario(alone, registry, options);
   const auto& judgement = result.judgement;
-  const bool runs =
-      !result.run.error && std::ranges::all_of(judgement.expectations, &ExpectationReport::met);
-  return !runs || std::ranges::none_of(judgement.values, is_off);
+  if (result.run.error || !std::ranges::all_of(judgement.expectations, &ExpectationReport::met)) {
+    return std::nullopt;
+  }
+  return std::ranges::none_of(judgement.values, is_off);
 }
 
 std::vector<int> lines_behind(const ProgramLines& program, std::int64_t first_line,

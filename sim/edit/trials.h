@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -69,10 +70,10 @@ ScenarioResult run_changed(const std::string& text, const Scenario& from,
                            const OpRegistry& registry, ScenarioOptions options);
 
 /// Whether, in a world of one, which ranks do not part, each value of the changed scenario is what
-/// the program as it was gives. True where one of them fails there, or [reference] says what is
-/// meant.
-bool computes_the_same(const Scenario& changed, const Scenario& before, const OpRegistry& registry,
-                       const ScenarioOptions& options);
+/// the program as it was gives. Nothing where one of them fails there; true where [reference] says
+/// what is meant.
+std::optional<bool> computes_the_same(const Scenario& changed, const Scenario& before,
+                                      const OpRegistry& registry, const ScenarioOptions& options);
 
 /// The lines of the first program that a line of the written one has parts of; empty: it is outside
 /// of the program.
