@@ -272,7 +272,7 @@ class Verification {
     const auto& wrong = steps.wrong;
     if (!wrong || !wrong->unequal_replicas || steps.wrong_calls > 1) return;
     const bool accepted = std::ranges::any_of(judgement_.values, [&](const ValueReport& report) {
-      return report.row->letter == 'A' && report.line == wrong->place.position.line;
+      return report.facts.by_order && report.line == wrong->place.position.line;
     });
     if (!accepted) return;
     steps.wrong.reset();
@@ -357,6 +357,7 @@ class Verification {
         report.facts.fits = ValueFacts::Fits::kNo;
         report.comparison.what =
             fmt::format("one rank sends it to all, and rank {} has another value of it", rank);
+        report.cause = {causes::kOtherChunk, report.comparison.what};
         break;
       }
     }
@@ -401,7 +402,7 @@ class Verification {
     for (ValueReport& report : judgement_.values) {
       if (!report.facts.agrees() || report.facts.given) continue;
       if (!follows(report, after)) continue;
-      report.facts.literal = true;
+      report.facts.literal = report.told = true;
       report.reason = reason;
     }
   }
@@ -431,7 +432,7 @@ class Verification {
       if (literal == literals.end()) continue;
       const bool lists_only = literal->list && !runs.failure.empty();
       if (!lists_only && !agrees_in(other, report)) continue;
-      report.facts.literal = report.facts.comparable = true;
+      report.facts.literal = report.facts.comparable = report.told = true;
       report.reason = text_of(*literal);
     }
   }
@@ -441,7 +442,7 @@ class Verification {
     for (ValueReport& report : judgement_.values) {
       const bool gathered = flow().any(before(report), DefUse::Kind::kGathered);
       if (report.facts.agrees() || report.facts.given || !gathered) continue;
-      report.facts.literal = true;
+      report.facts.literal = report.told = true;
       report.reason =
           "follows from a gather into a tensor to which the text gives the shape that several "
           "ranks "
@@ -467,13 +468,13 @@ class Verification {
     for (ValueReport& report : judgement_.values) {
       if (!by_world(report) || !agrees_in(other, report)) continue;
       report.facts.literal = true;
-      report.of_piece = follows(report, divided);
-      report.reason = report.of_piece ? by_piece
-                                      : fmt::format(
-                                            "it agrees only if one device is told the number of "
-                                            "ranks, {}; say in [reference] "
-                                            "whether it should; {}",
-                                            run_.scenario.world, report.comparison.what);
+      report.told = follows(report, divided);
+      report.reason =
+          report.told ? by_piece
+                      : fmt::format(
+                            "it agrees only if one device is told the number of ranks, {}; say in "
+                            "[reference] whether it should; {}",
+                            run_.scenario.world, report.comparison.what);
     }
   }
 
@@ -483,7 +484,7 @@ class Verification {
     int tried = 0;
     for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) {
       for (ValueReport& report : judgement_.values) {
-        if (report.outcome() != outcome || report.of_piece) continue;
+        if (report.outcome() != outcome || report.told || !report.cause.empty()) continue;
         if (tried++ == kMost) return;
         report.cause = explain(report);
         if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
@@ -508,6 +509,11 @@ class Verification {
     }
     if (cause.empty()) {
       cause = last_cause(inputs_, report, run_.scenario, *run_.layout);
+      const bool weak = cause.id == causes::kNone || cause.id == causes::kSomeRanks;
+      if (weak && traits_.leaves) {
+        Cause known = cause_by_text(flow(), report, run_.warnings);
+        if (!known.empty()) return known;
+      }
       cause.line = first_part_line(report);
     }
     // A gradient is at its input, and the first wrong call of backward is its place.

@@ -13,6 +13,7 @@
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/joined_along.h"
 #include "sim/verify/labels/label.h"
 #include "sim/verify/labels/row_order.h"
@@ -82,67 +83,6 @@ bool ranks_hold_the_whole(const Evidence& evidence) {
   });
 }
 
-// Lines of ranks along one mesh dim: mesh indices that agree in all other coordinates.
-std::vector<std::vector<std::size_t>> lines_along(const MeshLayout& layout, std::size_t mesh_dim) {
-  std::vector<std::vector<std::size_t>> lines;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    Coordinate coordinate = layout.coordinate_at_index(i);
-    if (coordinate[mesh_dim] != 0) continue;
-    std::vector<std::size_t> line;
-    for (std::int64_t k = 0; k < layout.size(mesh_dim); ++k) {
-      coordinate[mesh_dim] = k;
-      line.push_back(static_cast<std::size_t>(layout.index_of(coordinate)));
-    }
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
-Numbers weighted_sum(const Evidence& evidence, const std::vector<std::size_t>& line,
-                     const Numbers& weights) {
-  Numbers sum(evidence.expected.reals.size(), 0);
-  for (std::size_t k = 0; k < line.size(); ++k) {
-    const Numbers& term = evidence.held[line[k]].reals;
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weights[k] * term[i];
-  }
-  return sum;
-}
-
-Numbers largest_of(const Evidence& evidence, const std::vector<std::size_t>& line) {
-  Numbers result = evidence.held[line[0]].reals;
-  for (const std::size_t index : line) {
-    const Numbers& other = evidence.held[index].reals;
-    for (std::size_t i = 0; i < result.size(); ++i) result[i] = std::max(result[i], other[i]);
-  }
-  return result;
-}
-
-bool differ_along(const Evidence& evidence, const std::vector<std::vector<std::size_t>>& lines) {
-  for (const auto& line : lines) {
-    for (const std::size_t index : line) {
-      if (!same(evidence.held[index].reals, evidence.held[line[0]].reals, evidence.relative)) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-// The factor by which one way of putting the ranks of a line together misses the expected value,
-// the same for all lines.
-template <typename Combine>
-std::optional<double> missed_by(const Evidence& evidence,
-                                const std::vector<std::vector<std::size_t>>& lines,
-                                Combine combine) {
-  std::optional<double> factor;
-  for (const auto& line : lines) {
-    const auto found = factor_between(combine(line), evidence.expected.reals, evidence.relative);
-    if (!found || (factor && !close_to(*found, *factor))) return std::nullopt;
-    factor = found;
-  }
-  return factor;
-}
-
 // A sum over a mesh dim of the same size in place of one over `mesh_dim` gives the same numbers.
 std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
   const MeshLayout& layout = *evidence.layout;
@@ -158,53 +98,43 @@ bool one_holds_all(const Evidence& evidence) {
   return one_holds_all(evidence.held, evidence.expected, evidence.relative);
 }
 
-// Ranks hold different values where one is expected: their sum, mean or largest may be meant.
-Sentence not_reduced(const Evidence& evidence) {
-  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
-  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
-  for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
-    const auto lines = lines_along(*evidence.layout, dim);
-    if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
-    const auto missing = [&](const char* what, const char* op) {
-      return fmt::format(
-          "the ranks along {0} hold different values whose {1} is the expected one: an all_reduce "
-          "with {2} over {0} is missing",
-          evidence.layout->names()[dim], what, op);
-    };
-    const auto n = static_cast<double>(evidence.layout->size(dim));
-    const auto sum = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
-      return weighted_sum(evidence, line, Numbers(line.size(), 1));
-    });
-    if (sum && close_to(*sum, 1)) return missing("sum", "sum");
-    if (sum && close_to(*sum, n)) return missing("mean", "avg") + or_over_another(evidence, dim);
-    const auto most = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
-      return largest_of(evidence, line);
-    });
-    if (most && close_to(*most, 1) && !one_holds_all(evidence)) return missing("largest", "max");
-  }
-  return std::nullopt;
+bool has_pieces(const Evidence& evidence) {
+  return evidence.spec != nullptr && !is_complex(evidence.got.meta.dtype) &&
+         std::ranges::any_of(evidence.spec->placements(),
+                             [](const Placement& placement) { return placement.is_shard(); });
 }
 
-// A mean of means gives every rank the same weight, for any numbers of rows.
-Sentence average_of_averages(const Evidence& evidence) {
-  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
-  for (const UnevenCut& cut : evidence.cuts) {
-    double rows = 0;
-    for (const std::int64_t size : cut.sizes) rows += static_cast<double>(size);
-    Numbers weights;
-    for (const std::int64_t size : cut.sizes) weights.push_back(static_cast<double>(size) / rows);
-    const auto lines = lines_along(*evidence.layout, cut.mesh_dim);
-    const bool fits = std::ranges::all_of(lines, [&](const std::vector<std::size_t>& line) {
-      return same(weighted_sum(evidence, line, weights), evidence.expected.reals,
-                  evidence.relative);
-    });
-    if (!fits) continue;
-    return fmt::format(
-        "an average of averages: {} is in pieces of {} along {}, and the ranks' values weighted "
-        "by these sizes give the expected one",
-        cut.what, text_of_list(cut.sizes, ", "), evidence.layout->names()[cut.mesh_dim]);
+// Ranks hold different values where one is expected: their sum, mean or largest may be meant.
+Sentence not_reduced(const Evidence& evidence) {
+  const bool terms = evidence.spec != nullptr && evidence.spec->has_partial();
+  if (evidence.layout == nullptr || evidence.held.empty() || terms) return std::nullopt;
+  const auto label =
+      label_of(evidence.held, evidence.expected, *evidence.layout, evidence.relative);
+  if (!label || label->by_rows) return std::nullopt;
+  std::string text;
+  int reductions = 0;
+  for (std::size_t dim = 0; dim < label->placements.size(); ++dim) {
+    const Placement found = label->placements[dim];
+    const Placement own =
+        evidence.spec != nullptr ? evidence.spec->placement(dim) : Placement::replicate();
+    if (found == own) continue;
+    if (!found.is_partial() || !own.is_replicate() || found.op == ReduceOp::kMin) return {};
+    if (found.op == ReduceOp::kMax && one_holds_all(evidence)) return std::nullopt;
+    // Equal terms are a replica that is off by a factor.
+    if (alike_along(evidence.held, *evidence.layout, dim)) return std::nullopt;
+    const bool mean = found.op == ReduceOp::kAvg;
+    ++reductions;
+    text += fmt::format(
+        "{0}the ranks along {1} hold different values whose {2} is the expected one: an all_reduce "
+        "with {3} over {1} is missing{4}",
+        text.empty() ? "" : "; ", evidence.layout->names()[dim],
+        mean                         ? "mean"
+        : found.op == ReduceOp::kMax ? "largest"
+                                     : "sum",
+        to_string(found.op), mean ? or_over_another(evidence, dim) : "");
   }
-  return std::nullopt;
+  const bool labelled = evidence.gradient && (reductions > 1 || has_pieces(evidence));
+  return text.empty() || labelled ? std::nullopt : std::optional(text);
 }
 
 Sentence factor_off(const Evidence& evidence) {
@@ -246,6 +176,7 @@ Numbers broadcast(const GlobalValue& value, const TensorMeta& like) {
 
 // Something is added on every rank before a sum, and so n times.
 Sentence added_too_often(const Evidence& evidence) {
+  if (largest_finite(evidence.expected.reals) == 0) return std::nullopt;
   const Numbers off = minus(evidence.got.reals, evidence.expected.reals);
   for (const KnownValue& known : evidence.known) {
     const Numbers term = broadcast(known.value, evidence.expected.meta);
@@ -253,7 +184,7 @@ Sentence added_too_often(const Evidence& evidence) {
     if (!factor || !close_to(*factor, std::round(*factor))) continue;
     const double more = std::round(*factor);
     const std::string source = more > 0 ? source_of(more + 1, evidence) : "";
-    if (!source.empty()) {
+    if (source.find(" ranks") != source.npos || source.find(" mesh dim ") != source.npos) {
       return fmt::format("{} is added {:.0f} times instead of once, and {}: add it after the sum",
                          known.name, more + 1, source);
     }
@@ -284,7 +215,7 @@ Sentence step_off(const Evidence& evidence) {
 
 // The same for values that are added to a known one: w - lr * g with a g that is one rank's term.
 Sentence term_in_update(const Evidence& evidence) {
-  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  if (!ranks_hold_the_whole(evidence)) return std::nullopt;
   for (const KnownValue& known : evidence.known) {
     const Numbers base = broadcast(known.value, evidence.expected.meta);
     if (base.empty() || largest_finite(base) == 0) continue;
@@ -311,24 +242,15 @@ std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec
   return pieces;
 }
 
-bool has_pieces(const Evidence& evidence) {
-  return evidence.spec != nullptr && !is_complex(evidence.got.meta.dtype) &&
-         std::ranges::any_of(evidence.spec->placements(),
-                             [](const Placement& placement) { return placement.is_shard(); });
-}
-
-bool is_cut(const Evidence& evidence) {
-  return has_pieces(evidence) && !evidence.spec->has_partial();
-}
-
 // Rank r holds the piece of rank s.
 Sentence chunk_of_another(const Evidence& evidence) {
-  if (!is_cut(evidence)) return std::nullopt;
+  if (!has_pieces(evidence) || evidence.spec->has_partial()) return std::nullopt;
   const auto got = pieces_of(evidence.got, *evidence.spec);
   const auto expected = pieces_of(evidence.expected, *evidence.spec);
-  const MeshLayout& layout = *evidence.spec->layout();
-  std::string moved;
-  int pairs = 0;
+  const auto rank_at = [&](std::size_t index) {
+    return evidence.spec->layout()->rank_at_index(static_cast<std::int64_t>(index));
+  };
+  std::vector<std::string> moved;
   std::set<std::size_t> sources;
   for (std::size_t r = 0; r < got.size(); ++r) {
     if (got[r].empty() || same(got[r], expected[r], evidence.relative)) continue;
@@ -336,18 +258,18 @@ Sentence chunk_of_another(const Evidence& evidence) {
     while (s < got.size() && !same(got[r], expected[s], evidence.relative)) ++s;
     if (s == got.size()) return std::nullopt;
     sources.insert(s);
-    if (++pairs > 4) continue;
-    moved += fmt::format("{}rank {} holds the piece of rank {}", moved.empty() ? "" : ", ",
-                         layout.rank_at_index(static_cast<std::int64_t>(r)),
-                         layout.rank_at_index(static_cast<std::int64_t>(s)));
+    moved.push_back(fmt::format("rank {} holds the piece of rank {}", rank_at(r), rank_at(s)));
   }
   if (moved.empty()) return std::nullopt;
-  if (pairs > 1 && sources.size() == 1) {
+  if (moved.size() > 1 && sources.size() == 1) {
     return fmt::format("all ranks hold the piece of rank {}: it was taken, drawn or made alike",
-                       layout.rank_at_index(static_cast<std::int64_t>(*sources.begin())));
+                       rank_at(*sources.begin()));
   }
-  return moved + (pairs > 4 ? fmt::format(", and {} more", pairs - 4) : "") +
-         ": chunks are swapped, or ranks are counted in another order";
+  constexpr std::size_t kMostShown = 4;
+  const std::size_t more = moved.size() - std::min(moved.size(), kMostShown);
+  moved.resize(moved.size() - more);
+  return fmt::format("{}{}: chunks are swapped, or ranks are counted in another order",
+                     text_of_list(moved, ", "), more > 0 ? fmt::format(", and {} more", more) : "");
 }
 
 // Pieces of a zigzag, of heads, of experts: taken in one order and put together in another.
@@ -487,11 +409,10 @@ struct Hypothesis {
 };
 
 constexpr Hypothesis kHypotheses[] = {
-    {causes::kMissingSum, not_reduced},         {causes::kFactor, factor_off},
-    {causes::kUnevenMean, average_of_averages}, {causes::kOtherLabel, other_label},
-    {causes::kOtherLabel, joined_elsewhere},    {causes::kOtherChunk, chunk_of_another},
-    {causes::kUnequalNumber, number_of_a_rank}, {causes::kMissingSum, term_in_update},
-    {causes::kTermAdded, added_too_often},
+    {causes::kMissingSum, not_reduced},      {causes::kFactor, factor_off},
+    {causes::kOtherLabel, other_label},      {causes::kOtherLabel, joined_elsewhere},
+    {causes::kOtherChunk, chunk_of_another}, {causes::kUnequalNumber, number_of_a_rank},
+    {causes::kMissingSum, term_in_update},   {causes::kTermAdded, added_too_often},
 };
 
 // A single number is often a multiple of another: there these come after a call that lost the

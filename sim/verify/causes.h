@@ -28,13 +28,6 @@ struct KnownValue {
   GlobalValue value;
 };
 
-/// Chunk sizes of a tensor dim that a mesh dim cuts unevenly.
-struct UnevenCut {
-  std::string what;  ///< "dim 0 of x"
-  std::size_t mesh_dim = 0;
-  std::vector<std::int64_t> sizes;
-};
-
 /// A number of the program that is not the same on all ranks.
 struct UnequalNumber {
   std::string name;
@@ -50,8 +43,8 @@ struct Evidence {
   std::vector<GlobalValue> held;       ///< the value of each rank of the mesh, by mesh index
   std::vector<NamedCount> counts;
   std::vector<KnownValue> known;
-  std::vector<UnevenCut> cuts;
   std::vector<UnequalNumber> numbers;
+  bool gradient = false;   ///< labelled where its leaf is taken apart
   double relative = 1e-6;  ///< numbers this close, relative to the largest, are taken as equal
 };
 

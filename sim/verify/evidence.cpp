@@ -38,6 +38,7 @@ class Collector {
     }
     Evidence evidence;
     evidence.layout = &layout;
+    evidence.gradient = report.spec != nullptr && report.name.ends_with(".grad");
     const bool exact = in_f64 || held->front().is_integral();
     evidence.relative = taken_as_equal(exact, held->front().meta.dtype);
     for (GlobalValue& one : *held) evidence.held.push_back(in_reals(std::move(one)));
@@ -46,7 +47,6 @@ class Collector {
     if (report.spec != nullptr && !assemble_pieces(report, evidence)) return std::nullopt;
     if (report.claim) put_claimed_together(report, evidence);
     add_counts(evidence);
-    if (&layout == &layout_) add_cuts(evidence);
     if (inputs_.flow != nullptr) before_ = inputs_.flow->made_of(nodes_of(*inputs_.flow, report));
     add_numbers(evidence);
     add_known(report, evidence);
@@ -131,20 +131,6 @@ class Collector {
     }
   }
 
-  void add_cuts(Evidence& evidence) const {
-    for (const ScenarioInput& input : scenario_.inputs) {
-      const DTensorSpec* spec = spec_of(input.type, &layout_);
-      for (std::size_t mesh_dim = 0; mesh_dim < layout_.ndim(); ++mesh_dim) {
-        const Placement& placement = spec->placement(mesh_dim);
-        if (!placement.is_shard()) continue;
-        const auto tensor_dim = static_cast<std::size_t>(placement.dim);
-        UnevenCut cut{fmt::format("dim {} of {}", tensor_dim, input.name), mesh_dim,
-                      lengths_along(*spec, mesh_dim, tensor_dim)};
-        if (cut.sizes.front() != cut.sizes.back()) evidence.cuts.push_back(std::move(cut));
-      }
-    }
-  }
-
   // Numbers that differ between ranks although nothing in the program's text makes them depend on
   // the rank.
   void add_numbers(Evidence& evidence) const {
@@ -216,6 +202,18 @@ Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Sc
                  const MeshLayout& layout) {
   const auto evidence = Collector(inputs, scenario, layout).collect(report);
   return evidence ? last_resort(*evidence) : Cause{causes::kNone, std::string(kNoCause)};
+}
+
+Cause cause_by_text(const DefUse& flow, const ValueReport& report,
+                    const std::vector<std::string>& warnings) {
+  for (const DefUse::Id id : flow.made_of(nodes_of(flow, report))) {
+    const std::string place = fmt::format("line {}: ", flow.line_of(id));
+    for (const std::string& warning : warnings) {
+      if (!warning.starts_with(place)) continue;
+      return {causes::kOtherChunk, warning.substr(place.size()), flow.line_of(id)};
+    }
+  }
+  return {};
 }
 
 }  // namespace shardlab

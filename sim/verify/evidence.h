@@ -16,5 +16,8 @@ Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
 /// For lack of a better cause, as last_resort().
 Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
                  const MeshLayout& layout);
+/// For lack of one: a call on the way that the run has warned of. May be empty.
+Cause cause_by_text(const DefUse& flow, const ValueReport& report,
+                    const std::vector<std::string>& warnings);
 
 }  // namespace shardlab

@@ -67,6 +67,11 @@ bool close(const GlobalValue& a, const GlobalValue& b, double relative) {
   return all_close(a.reals, b.reals, relative * largest_finite(a.reals));
 }
 
+ValueFacts::Fits fits_of(bool terms, bool replicated) {
+  using Fits = ValueFacts::Fits;
+  return terms ? Fits::kTerms : replicated ? Fits::kReplicas : Fits::kPieces;
+}
+
 bool disagrees(const Comparison& comparison) {
   return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
 }
@@ -235,9 +240,7 @@ void OneValue::on_mesh(const DTensorSpec& spec, ValueReport& report) {
   const auto rank = static_cast<std::size_t>(layout.rank_at_index(0));
   keep(report, whole, rank);
   const Answer answer = compared(whole, exact, rank);
-  const Fits own = spec.has_partial()     ? Fits::kTerms
-                   : spec.is_replicated() ? Fits::kReplicas
-                                          : Fits::kPieces;
+  const Fits own = fits_of(spec.has_partial(), spec.is_replicated());
   if (answer.known) {
     add(report, answer.comparison, disagrees(answer.comparison) ? Fits::kNo : own);
     const Comparison& judged = report.comparison;
@@ -253,7 +256,7 @@ void OneValue::on_mesh(const DTensorSpec& spec, ValueReport& report) {
 void OneValue::add_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
                           const std::vector<DTensor>& pieces, ValueReport& report) const {
   const MeshLayout& layout = *spec.layout();
-  bool near = inputs_.leaves && report.facts.agrees() && !is_integral(spec.dtype());
+  bool near = inputs_.leaves && !is_integral(spec.dtype());
   for (std::int64_t index = 0; index < layout.size() && near; ++index) {
     const Coordinate first = representative(spec, layout.coordinate_at_index(index));
     const auto other = static_cast<std::size_t>(layout.index_of(first));
@@ -282,8 +285,7 @@ bool OneValue::is_near(const DTensorSpec& spec, const std::vector<DTensor>& piec
   const RecordedValue* single = value_of(*one.single[0], report_);
   if (single == nullptr) return false;
   const auto comparison = compare_pieces(spec, pieces, single->value.local());
-  const Fits fits = spec.is_replicated() ? Fits::kReplicas : Fits::kPieces;
-  if (comparison) add(report, *comparison, fits);
+  if (comparison) add(report, *comparison, fits_of(false, spec.is_replicated()));
   return comparison.has_value();
 }
 
@@ -326,9 +328,7 @@ void OneValue::claimed(ValueReport& report) {
     if (disagrees(answer.comparison)) continue;
     report.comparison = answer.comparison;
     report.label = label;
-    report.facts.fits = label.has_terms()       ? Fits::kTerms
-                        : label.is_replicated() ? Fits::kReplicas
-                                                : Fits::kPieces;
+    report.facts.fits = fits_of(label.has_terms(), label.is_replicated());
     return;
   }
   const bool cut =
@@ -432,9 +432,7 @@ bool OneValue::labelled(ValueReport& report) {
   if (report.label && !may_be(*report.label, held)) report.label.reset();
   if (!report.label) return false;
   report.facts.fits = report.label->has_terms() ? Fits::kTerms : Fits::kPieces;
-  report.facts.averages = std::ranges::all_of(report.label->placements, [](const Placement& p) {
-    return !p.is_partial() || p.op == ReduceOp::kAvg;
-  });
+  report.facts.averages = report.label->is_average();
   report.reason = text_of(*report.label, *inputs_.mesh);
   report.comparison = {};
   report.comparison.agreement = Agreement::kEnvelope;

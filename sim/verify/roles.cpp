@@ -41,6 +41,11 @@ class Roles {
       facts.other_program = other_program(reports_[i], nodes_[i]);
       facts.literal = meet(nodes_[i], literals_);
     }
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      if (ends_a_loop(i)) ends.push_back(i);
+    }
+    for (const std::size_t i : ends) reports_[i].facts.role = Role::kSink;
     for (std::size_t i = 0; i < reports_.size(); ++i) {
       reports_[i].facts.parameter = is_parameter(i);
     }
@@ -93,6 +98,19 @@ class Roles {
     return is_used(of) || !has_data(flow_.made_of(of)) ? Role::kOnTheWay : Role::kSink;
   }
 
+  // Each pass makes it of itself, and no claim or sink is made of it.
+  bool ends_a_loop(std::size_t i) const {
+    const ValueReport& report = reports_[i];
+    if (report.facts.role != Role::kOnTheWay || !report.last || report.number) return false;
+    const Ids made = flow_.makes(nodes_[i]);
+    const bool again =
+        std::ranges::any_of(nodes_[i], [&](DefUse::Id id) { return is_made_again(id); });
+    for (std::size_t k = 0; again && k < reports_.size(); ++k) {
+      if (reports_[k].facts.role != Role::kOnTheWay && meet(nodes_[k], made)) return false;
+    }
+    return again;
+  }
+
   // Without it a value is made of sizes and numbers of the text, and has no outcome of its own;
   // unless ranks have added it up.
   bool has_data(const Ids& all) const {
@@ -143,12 +161,24 @@ class Roles {
              flow_.any(flow_.made_of({id}), Kind::kRank);
     };
     if (message && std::ranges::any_of(all, by_stage)) return true;
+    if (std::ranges::any_of(all, [&](DefUse::Id id) { return is_of_ring(id); })) return true;
     const Ids as_received = flow_.made_of_until(
         of, {Kind::kReceived, Kind::kReduced, Kind::kGathered, Kind::kComputed});
     if (flow_.any(as_received, Kind::kReceived)) return true;
     return std::ranges::any_of(near, [&](DefUse::Id id) {
       return flow_.nodes()[id].kind == Kind::kFromOne && flow_.nodes()[id].entry;
     });
+  }
+
+  // A message that is made of the one before, as often as the text says and not as there are ranks.
+  bool is_of_ring(DefUse::Id id) const {
+    const FlowNode& node = flow_.nodes()[id];
+    return node.kind == Kind::kReceived && !node.by_world && is_made_again(id);
+  }
+
+  bool is_made_again(DefUse::Id id) const {
+    return std::ranges::any_of(flow_.makes_directly(id),
+                               [&](DefUse::Id next) { return holds(flow_.makes({next}), id); });
   }
 
   // The largest of the ranks' own counts, as a capacity is: one device has one count. All counts

@@ -35,13 +35,11 @@ void settle(ValueReport& report, const ValueReport& in_f64, bool leaves) {
   const bool open = report.facts.fits == Fits::kNoValue || own.agreement == Agreement::kUndecided;
   if (!leaves && !right && !open) return;
   if (!right) {
-    const bool known = in_f64.facts.fits != Fits::kNoValue;
-    if (known) report.comparison = in_f64.comparison;
-    report.holders = in_f64.holders;
-    report.label = in_f64.label;
-    report.reason = in_f64.reason;
-    report.replicas_differ = report.replicas_differ || in_f64.replicas_differ;
-    report.facts = in_f64.facts;
+    const JudgedValue before = report;
+    static_cast<JudgedValue&>(report) = in_f64;
+    if (in_f64.facts.fits == Fits::kNoValue) report.comparison = before.comparison;
+    report.replicas_differ = report.replicas_differ || before.replicas_differ;
+    report.kept = before.kept;
     return;
   }
   const bool number_off = own.agreement == Agreement::kWrong && own.worst_index >= 0;
@@ -230,37 +228,18 @@ void judge_number(const VerifyInputs& inputs, ValueReport& report) {
   if (!label || !label->has_terms()) return;
   report.label = label;
   report.facts.fits = Fits::kTerms;
-  report.facts.averages = std::ranges::none_of(label->placements, [](const Placement& p) {
-    return p.is_partial() && p.op != ReduceOp::kAvg;
-  });
+  report.facts.averages = label->is_average();
   report.reason = text_of(*label, *inputs.mesh);
-}
-
-void forget_judgement(ValueReport& report) {
-  report.kept.clear();
-  report.holders.clear();
-  report.reason.clear();
-  report.label.reset();
-  report.comparison = {};
-  report.facts = {};
-  report.replicas_differ = false;
-}
-
-void take_judgement(const ValueReport& from, ValueReport& report) {
-  report.kept = from.kept;
-  report.holders = from.holders;
-  report.reason = from.reason;
-  report.label = from.label;
-  report.comparison = from.comparison;
-  report.facts = from.facts;
-  report.replicas_differ = from.replicas_differ;
 }
 
 void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (report.number) return judge_number(inputs, report);
   const ValueReport* early = inputs.early == nullptr ? nullptr : inputs.early->find(report.key());
   const bool again = inputs.one_device && !inputs.one_device->reference.empty();
-  if (early != nullptr && !(again && in_doubt(*early))) return take_judgement(*early, report);
+  if (early != nullptr && !(again && in_doubt(*early))) {
+    static_cast<JudgedValue&>(report) = *early;
+    return;
+  }
   OneValue judge(inputs, Precision::kDeclared, report);
   judge.run(report);
   if (inputs.ranks_in_f64.empty()) return;
@@ -268,7 +247,7 @@ void judge_value(const VerifyInputs& inputs, ValueReport& report) {
   if (finer.first() == nullptr) return;
   finer.expect_astray(judge.astray());
   ValueReport in_f64 = report;
-  forget_judgement(in_f64);
+  static_cast<JudgedValue&>(in_f64) = {};
   finer.run(in_f64);
   settle(report, in_f64, inputs.leaves);
 }
@@ -425,7 +404,7 @@ std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
 }
 
 bool agrees_in(const VerifyInputs& inputs, ValueReport report) {
-  forget_judgement(report);
+  static_cast<JudgedValue&>(report) = {};
   if (report.number || inputs.ranks_in_f64.empty()) {
     judge_value(inputs, report);
   } else {
@@ -440,7 +419,7 @@ void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports)
   std::vector<ValueReport*> open;
   for (ValueReport& report : reports) {
     if (!in_doubt(report)) continue;
-    forget_judgement(report);
+    static_cast<JudgedValue&>(report) = {};
     open.push_back(&report);
   }
   judge_values(inputs, open);

@@ -21,37 +21,41 @@ namespace shardlab {
 
 class EarlyJudge;
 
+/// The parts of a verdict that comparing gives.
+struct JudgedValue {
+  bool replicas_differ = false;  ///< ranks that must hold the same do not
+  ValueFacts facts;
+  /// The sentence behind the outcome: what ranks hold, the reason why it is not compared, or
+  /// how it differs. May be empty.
+  std::string reason;
+  std::optional<Label> label;  ///< of what ranks hold of a plain value, if it is not R
+  Comparison comparison;       ///< with the value of one device; none of a value that it has not
+  std::string holders;         ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  /// One; or one per rank if ranks hold their own, one per sub-mesh for a slice of the mesh.
+  std::vector<KeptValue> kept;
+};
+
 /// One value of the program and its verdict.
-struct ValueReport {
+struct ValueReport : JudgedValue {
   std::string name;
   std::int64_t occurrence = 0;
   bool at_end = false;  ///< the value of the name when the program ends, after writes in place
   Where where;
   std::string type;                   ///< "f32[8@dp, 16]" on the first rank
   const DTensorSpec* spec = nullptr;  ///< of `type`; null: it has no placements
-  std::size_t event = 0;         ///< earlier events in the reporting rank's trace; 0: not its own
-  bool in_floats = true;         ///< neither integers nor bools
-  bool number = false;           ///< of the program's own, not a tensor
-  bool read = false;             ///< by the program, under no name
-  bool last = true;              ///< the last that the name gets
-  bool of_piece = false;         ///< differs for a number of the text, the size of a piece
-  bool replicas_differ = false;  ///< ranks that must hold the same do not
-  ValueFacts facts;
-  const OutcomeRow* row = nullptr;  ///< of the table; never null once it is judged
-  /// The sentence behind the outcome: what ranks hold, the reason why it is not compared, or
-  /// how it differs. May be empty.
-  std::string reason;
+  std::size_t event = 0;  ///< earlier events in the reporting rank's trace; 0: not its own
+  bool in_floats = true;  ///< neither integers nor bools
+  bool number = false;    ///< of the program's own, not a tensor
+  bool read = false;      ///< by the program, under no name
+  bool last = true;       ///< the last that the name gets
+  bool told = false;      ///< its reason says all: no cause is looked for
+  const OutcomeRow* row = nullptr;                   ///< of the table; never null once it is judged
   std::shared_ptr<const SpmdClaim> claim = nullptr;  ///< the program's, of a plain value
-  std::optional<Label> label;  ///< of what ranks hold of a plain value, if it is not R
-  Comparison comparison;       ///< with the value of one device; none of a value that it has not
-  std::string holders;         ///< of the wrong element: "ranks 0,4 at [3, 1]"
-  std::int64_t passes = 0;     ///< of a gradient: the number of backward passes in it
-  Cause cause;                 ///< of the first wrong values: the mistake that fits
-  int line = 0;                ///< of `where`
+  std::int64_t passes = 0;  ///< of a gradient: the number of backward passes in it
+  Cause cause;              ///< of the first wrong values: the mistake that fits
+  int line = 0;             ///< of `where`
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
   Outcome outcome() const { return row->outcome; }
-  /// One; or one per rank if ranks hold their own, one per sub-mesh for a slice of the mesh.
-  std::vector<KeptValue> kept;
 };
 
 /// The mesh whose ranks hold the value: its own, or `all`.

@@ -17,10 +17,6 @@ namespace shardlab {
 
 namespace {
 
-std::string sizes_text(const std::vector<std::int64_t>& sizes) {
-  return text_of_list(sizes, " + ");
-}
-
 std::string at(const MatchedCall& call) {
   std::string text = call.own().name();
   if (call.own().pass == Pass::kBackward) text = "the backward of " + text;
@@ -56,29 +52,16 @@ std::optional<Cause> first_part(const MatchedCall& call) {
   return std::nullopt;
 }
 
-// All ranks hold the same, and go on with the same: a number is another one.
-std::optional<Cause> scaled(const MatchedCall& call, const MeshLayout& layout) {
-  const GlobalValue &got = call.own().results[0], &right = *call.whole_results[0];
-  const double a = largest_finite(got.reals), b = largest_finite(right.reals);
-  if (a == 0 || b == 0) return std::nullopt;
-  for (std::uint32_t dims = 1; dims < 1U << layout.ndim(); ++dims) {
-    double count = 1;
-    std::vector<std::string> names;
-    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-      if ((dims >> dim & 1) == 0) continue;
-      count *= static_cast<double>(layout.size(dim));
-      names.push_back(layout.names()[dim]);
-    }
-    const bool more = std::fabs(a / b - count) < rounding::kFactor * count;
-    const bool less = std::fabs(b / a - count) < rounding::kFactor * count;
-    if (!more && !less) continue;
-    return found(
-        call, causes::kFactor,
-        fmt::format("{} gives {} of the expected value, and {:.0f} is the size of {}", at(call),
-                    more ? fmt::format("{:.0f} times", count) : fmt::format("1/{:.0f}", count),
-                    count, text_of_list(names, " and ")));
-  }
-  return std::nullopt;
+// "4", "the root of 4", "the square of 4", if the factor is one of these.
+std::string times_text(double factor, double count) {
+  const auto is = [&](double number) {
+    return std::fabs(factor - number) < rounding::kFactor * number;
+  };
+  const char* power = is(count)              ? ""
+                      : is(std::sqrt(count)) ? "the root of "
+                      : is(count * count)    ? "the square of "
+                                             : nullptr;
+  return power == nullptr ? "" : fmt::format("{}{:.0f}", power, count);
 }
 
 // Random numbers: the same on all ranks where each should have its own part, or each rank's own.
@@ -102,6 +85,89 @@ std::optional<Cause> made_alike(const MatchedCall& call) {
                fmt::format("{} makes a tensor of the size of a piece, and the same one on all "
                            "ranks: it fits the first piece, not the others",
                            at(call)));
+}
+
+// The label of what the last reduction before a step was given.
+const Label* reduced_before(const MatchedCall& call, const std::vector<MatchedCall>& calls) {
+  for (const MatchedCall* step = &call; !step->producers.empty() && step->producers[0] >= 0;) {
+    step = &calls[static_cast<std::size_t>(step->producers[0])];
+    if (step->own().kind != LoggedCall::Kind::kCollective) continue;
+    return step->operands[0] ? &*step->operands[0] : nullptr;
+  }
+  return nullptr;
+}
+
+// One factor for all that ranks hold. Terms that were reduced before say which mesh dim of
+// several of one size: a sum is not to be divided, an average is.
+std::optional<Cause> scaled(const StepsOnPath& of, const MatchedCall& call, const Form& form) {
+  const MeshLayout& layout = *of.layout;
+  double factor = 0;
+  for (std::size_t i = 0; i < call.held.size(); ++i) {
+    const auto &got = call.held[i]->results[0].reals, &right = form.parts[i].reals;
+    const double a = largest_finite(got), b = largest_finite(right);
+    if (a == 0 || b == 0 || got.size() != right.size()) return std::nullopt;
+    if (factor == 0) factor = a / b;
+    const double off = of.relative * a;
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      if (!(std::fabs(got[k] - factor * right[k]) <= off)) return std::nullopt;
+    }
+  }
+  const bool more = factor > 1;
+  const Label* reduced = reduced_before(call, of.calls);
+  std::optional<Cause> cause;
+  for (std::uint32_t dims = 1; dims < 1U << layout.ndim(); ++dims) {
+    double count = 1;
+    bool fits = true;
+    std::vector<std::string> names;
+    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+      if ((dims >> dim & 1) == 0) continue;
+      count *= static_cast<double>(layout.size(dim));
+      names.push_back(layout.names()[dim]);
+      const auto meant = Placement::partial(more ? ReduceOp::kAvg : ReduceOp::kSum);
+      fits = fits && reduced != nullptr && reduced->placements[dim] == meant;
+    }
+    const std::string times = times_text(more ? factor : 1 / factor, count);
+    if (times.empty() || (cause && !fits)) continue;
+    cause = found(call, causes::kFactor,
+                  fmt::format("{} gives {}{}{} the expected value, and {:.0f} is the size of {}",
+                              at(call), more ? "" : "1/", times, more ? " times" : " of", count,
+                              text_of_list(names, " and ")));
+    if (fits) break;
+  }
+  return cause;
+}
+
+// A division of which each rank has its own number.
+std::optional<Cause> own_divisor(const MatchedCall& call) {
+  std::vector<std::string> numbers;
+  for (const LoggedCall* own : call.held) {
+    const std::string number = own->numbers.substr(0, own->numbers.find(','));
+    if (std::ranges::count(numbers, number) == 0) numbers.push_back(number);
+  }
+  if (!call.own().name().starts_with("div") || numbers.size() < 2) return std::nullopt;
+  return found(call, causes::kUnevenMean,
+               fmt::format("div in line {} divides by each rank's own number, {}: an average of "
+                           "averages",
+                           call.own().position.line, text_of_list(numbers, " and ")));
+}
+
+// Pieces of one operand are in the order of the ranks, those of another one are not.
+std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& layout,
+                                    std::size_t mesh_dim) {
+  std::optional<std::size_t> in_order, moved;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const auto& label = call.operands[i];
+    if (!label || !label->placements[mesh_dim].is_shard()) continue;
+    auto& which = label->by_rows ? moved : in_order;
+    if (!which) which = i;
+  }
+  if (!in_order || !moved) return std::nullopt;
+  return found(
+      call, causes::kOtherChunk,
+      fmt::format("{} puts pieces of dim {} that ranks took in another order with pieces "
+                  "of dim {} in the order of {}",
+                  at(call), call.operands[*moved]->placements[mesh_dim].dim,
+                  call.operands[*in_order]->placements[mesh_dim].dim, layout.names()[mesh_dim]));
 }
 
 bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim) {
@@ -148,8 +214,8 @@ std::optional<Cause> of_collective(const MatchedCall& call, const MeshLayout& la
                    fmt::format("{}reduce them with {}", taken, to_string(given[dim].op)));
     }
     return found(call, causes::kFactor,
-                 fmt::format("{}it is {} {}", taken,
-                             own.reduction == ReduceOp::kAvg ? "1/" : "times", own.group_size));
+                 fmt::format("{}it is {}{}", taken,
+                             own.reduction == ReduceOp::kAvg ? "1/" : "times ", own.group_size));
   }
   if (reduces && !copies.empty()) {
     return found(call, causes::kFactor,
@@ -175,6 +241,9 @@ class Accusation {
     if (call.own().kind == LoggedCall::Kind::kGradient) return of_gradient(form, step);
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
+    if (call.own().results[0].reals.size() > 1) {
+      if (auto factor = scaled(of_, call, form)) return factor;
+    }
     // The mesh dim that cuts a dim which the call names explains more than others do, and one with
     // terms more than one that cuts.
     std::optional<Cause> cause;
@@ -188,11 +257,12 @@ class Accusation {
     const bool by_rank = std::ranges::any_of(
         call.held, [&](const LoggedCall* own) { return own->numbers != call.own().numbers; });
     if (by_rank) {
+      if (auto mean = own_divisor(call)) return mean;
       return found(call, causes::kOtherChunk,
                    fmt::format("{} takes another part than its rank's", at(call)));
     }
     if (auto first = first_part(call)) return first;
-    return scaled(call, layout_);
+    return scaled(of_, call, form);
   }
 
  private:
@@ -228,6 +298,9 @@ class Accusation {
     // A product over the cut dim that is summed up later, and something whole besides.
     const bool terms = form.placements[mesh_dim].is_partial();
     if (cut && whole && terms && !runs_along(call, mesh_dim)) return added(call, *whole, mesh_dim);
+    if (cut && !runs_along(call, mesh_dim)) {
+      if (auto order = in_other_order(call, layout_, mesh_dim)) return order;
+    }
     if (cut) return on_pieces(call, *cut, mesh_dim);
     return std::nullopt;
   }
@@ -307,7 +380,7 @@ class Accusation {
         fmt::format("{} of {}", sizes.front(), call.whole_operands[operand]->meta.shape[dim]);
     return fmt::format(
         "dim {}, which {} cuts: each rank has its own {}", dim, layout_.names()[mesh_dim],
-        all_equal(sizes) ? whole : sizes_text(sizes) + " in pieces of their own size");
+        all_equal(sizes) ? whole : text_of_list(sizes, " + ") + " in pieces of their own size");
   }
 
   std::optional<Cause> on_pieces(const MatchedCall& call, std::size_t operand,
@@ -354,10 +427,11 @@ class Accusation {
     };
     const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
     if (!all_equal(sizes) && weighted(call, mesh_dim, share)) {
-      return found(call, causes::kUnevenMean,
-                   fmt::format("{} is a mean over dim {}, which {} cuts into {}: an average of "
-                               "averages",
-                               mean_at(call), dim, layout_.names()[mesh_dim], sizes_text(sizes)));
+      return found(
+          call, causes::kUnevenMean,
+          fmt::format("{} is a mean over dim {}, which {} cuts into {}: an average of "
+                      "averages",
+                      mean_at(call), dim, layout_.names()[mesh_dim], text_of_list(sizes, " + ")));
     }
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (!call.whole_operands[i]->is_integral()) continue;

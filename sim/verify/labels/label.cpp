@@ -287,6 +287,11 @@ bool Label::has_terms() const {
   return std::ranges::any_of(placements, [](const Placement& p) { return p.is_partial(); });
 }
 
+bool Label::is_average() const {
+  return std::ranges::none_of(
+      placements, [](const Placement& p) { return p.is_partial() && p.op != ReduceOp::kAvg; });
+}
+
 bool Label::is_replicated() const {
   return std::ranges::all_of(placements, &Placement::is_replicate);
 }

@@ -26,6 +26,7 @@ struct Label {
   /// All ranks hold the same.
   bool is_replicated() const;
   bool has_terms() const;
+  bool is_average() const;  ///< all terms, if there are any, are those of an average
 };
 
 /// Number of elements on all ranks together up to which a label is searched.

@@ -304,6 +304,7 @@ class Accuser {
     std::vector<Repair> repairs;
     for (const std::size_t step : steps) {
       const MatchedCall& call = calls_[step];
+      if (call.own().kind == Kind::kCollective) continue;  // it reduces what it takes
       for (std::size_t k = 0; k < call.producers.size(); ++k) {
         if (call.producers[k] < 0 || !call.operands[k] || !call.operands[k]->has_terms()) continue;
         const MatchedCall& maker = calls_[static_cast<std::size_t>(call.producers[k])];

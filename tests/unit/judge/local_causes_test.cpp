@@ -370,6 +370,89 @@ TEST_CASE("V-33 a sum over each rank's own count that is averaged is a mean of m
   CHECK(said(judged(given, code("dist.all_reduce(s)\ndist.all_reduce(n)\n", ""))) == "right");
 }
 
+TEST_CASE("V-33 one factor of a mesh dim is told, its root, and of two dims that which is meant") {
+  // The sum over tp of 6 columns, through the root of 3 in place of that of 6.
+  const auto scores = [](const char* width) {
+    return fmt::format(
+        "xl = x.to_local()\ns = all_reduce(xl @ xl.t(), \"sum\", group=\"tp\") / {} ** 0.5\n"
+        "y = from_local(s.softmax(-1), mesh=mesh)\n",
+        width);
+  };
+  check_has(said(judged(kRows, scores("xl.shape[-1]"))),
+            "y: cause.factor: div in line 8 gives the root of 2 times the expected value, and 2 is "
+            "the size of tp");
+  CHECK(said(judged(kRows, scores("x.shape[-1]"))) == "right");
+  // Terms of a sum over cp and of an average over dp, all of them divided.
+  const auto step = [](const char* ranks) {
+    return fmt::format(
+        "wl = w.to_local().detach().requires_grad_()\ny = (x.to_local() @ wl).pow(2)\n"
+        "n = all_reduce(torch.tensor(1.0 * y.numel()), \"sum\", group=\"cp\")\n"
+        "(y.sum() / n).backward()\ng = all_reduce(wl.grad, \"sum\") / {}\n"
+        "new = from_local(w.to_local() - 0.5 * g, mesh=mesh)\n",
+        ranks);
+  };
+  const std::string given = "x = \"f64[4@dp, 6@cp, 5]\"\nw = \"f64[5, 2]\"";
+  const std::string mesh = "dp = 2\ncp = 2";
+  check_has(said(judged(given, step("world_size"), mesh)),
+            "new: cause.factor: div in line 13 gives 1/2 of the expected value, and 2 is the size "
+            "of cp");
+  CHECK(said(judged(given, step("mesh.size(\"dp\")"), mesh)) == "right");
+}
+
+TEST_CASE("V-33 pieces in another order than those that they meet are told") {
+  const auto code = [](const char* columns) {
+    return fmt::format(
+        "r = mesh.coordinate(\"tp\")\nown = x.to_local()[:, {}]\n"
+        "h = all_reduce(own @ w.to_local()[3 * r:3 * r + 3], \"sum\", group=\"tp\")\n"
+        "y = from_local(h, mesh=mesh)\n",
+        columns);
+  };
+  const std::string given = "x = \"f64[2, 6]\"\nw = \"f64[6, 3]\"";
+  check_has(said(judged(given, code("r::2"))),
+            "y: cause.other-chunk: mm in line 10 puts pieces of dim 1 that ranks took in another "
+            "order with pieces of dim 0 in the order of tp");
+  CHECK(said(judged(given, code("3 * r:3 * r + 3"))) == "right");
+}
+
+TEST_CASE("V-33 a division by each rank's own number is an average of averages") {
+  const auto code = [](const char* count, const char* reduction) {
+    return fmt::format(
+        "wl = w.to_local().detach().requires_grad_()\nxl = x.to_local()\n"
+        "((xl @ wl).square().sum() / {}.shape[0]).backward()\n"
+        "g = all_reduce(wl.grad, \"{}\", group=\"tp\")\n"
+        "new = from_local(w.to_local() - g, mesh=mesh)\n",
+        count, reduction);
+  };
+  const std::string given = "x = \"f64[5@tp, 4]\"\nw = \"f64[4, 3]\"";
+  check_has(said(judged(given, code("xl", "avg"))),
+            "new: cause.uneven-mean: div in line 10 divides by each rank's own number, 3 and 2");
+  CHECK(said(judged(given, code("x", "sum"))) == "right");
+}
+
+TEST_CASE("V-33 a loop that makes a value of itself is judged at its end, a written ring is open") {
+  const std::string given = "x = { type = \"f64[2@tp]\", values = [1, 3e38] }";
+  const auto loop = [](const char* reduction) {
+    return fmt::format(
+        "w = x.to_local()\nfor i in range(3):\n"
+        "    g = all_reduce((w > 1e30).any(), \"{}\", group=\"tp\")\n"
+        "    if not g.item():\n        w = all_reduce(w, \"avg\", group=\"tp\")\n",
+        reduction);
+  };
+  check_has(said(judged(given, loop("min"))), "w: ");
+  CHECK(said(judged(given, loop("max"))) == "right");
+  const ScenarioResult ring =
+      judged("k = \"f64[6@tp, 2]\"",
+             "kl = k.to_local()\nacc = kl.exp().sum(0)\nfor i in range(2):\n"
+             "    buf = torch.empty_like(kl)\n"
+             "    ops = [dist.P2POp(dist.isend, kl, (rank + 1) % 3),\n"
+             "           dist.P2POp(dist.irecv, buf, (rank + 2) % 3)]\n"
+             "    for work in dist.batch_isend_irecv(ops):\n        work.wait()\n"
+             "    kl = buf\n    acc = acc + kl.exp().sum(0)\ny = from_local(acc, mesh=mesh)\n",
+             "tp = 3");
+  CHECK(said(ring) == "right");
+  CHECK(ring.judgement.values.back().row->letter == 'X');
+}
+
 TEST_CASE("V-35 a branch on what one rank holds is named, with its numbers") {
   const std::string inputs = "x = { type = \"f32[4@tp]\", values = [1.0, 2.0, 7.0, 9.0] }";
   const auto warned = [&](const std::string& code) {

@@ -63,13 +63,18 @@ TEST_CASE("a factor that is a mesh dim's size, or one over it, is named") {
   CHECK(names(replicas(x, {{1, 2}, {1, 2}, {1, 2}, {1, 2}}, {4, 8}), "it is 1/4 of the expected"));
 }
 
-TEST_CASE("a mean of means over pieces of unequal length is an average of averages") {
-  const MeshLayout* x = mesh_of({4}, {"x"});
-  // Means of 3, 3, 3 and 1 rows are 1, 2, 3 and 10; the mean of all rows is 2.8.
-  Evidence evidence = replicas(x, {{1}, {2}, {3}, {10}}, {2.8});
-  evidence.got = numbers({1}, {4});
-  evidence.cuts.push_back({"dim 0 of x", 0, {3, 3, 3, 1}});
-  CHECK(names(evidence, "an average of averages: dim 0 of x is in pieces of 3, 3, 3, 1"));
+TEST_CASE("terms are told over each mesh dim that has them, also of pieces") {
+  const MeshLayout* xy = mesh_of({2, 2}, {"x", "y"});
+  // A mean over x of sums over y, (1 + 3 + 2 + 8) / 2.
+  const Evidence both = replicas(xy, {{1}, {3}, {2}, {8}}, {7});
+  CHECK(names(both, "the ranks along x hold different values whose mean is the expected one"));
+  CHECK(names(both, "; the ranks along y hold different values whose sum is the expected one"));
+  Evidence pieces = replicas(xy, {{1}, {2}, {5}, {4}}, {3, 3});
+  for (GlobalValue& held : pieces.held) held.meta = numbers({1}, {0}).meta;
+  const Placements cut = {Placement::replicate(), Placement::shard(0)};
+  pieces.spec = process_arena().spec(xy, cut, pieces.expected.meta);
+  pieces.got = numbers({2}, {1, 2});
+  CHECK(names(pieces, "an all_reduce with avg over x is missing"));
 }
 
 TEST_CASE("a bias on every rank before a sum is there n times") {
