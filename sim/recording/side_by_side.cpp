@@ -2,6 +2,7 @@
 #include "sim/recording/side_by_side.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -238,14 +239,49 @@ class SideBySide {
           event.at("ranks").dump() + event.value("desc", "") + event.value("name", "");
       return declare(event, "g", key, group_numbers_, own_->groups);
     }
-    all_.push_back(own(event));
+    Json line = own(event);
+    const bool looks = kind == "call" || kind == "module" || kind == "backward";
+    if (looks && lacks_values(line)) return;
+    for_each_value(line.value("out", Json()), [&](std::size_t v) { own_->given.insert(v); });
+    if (const auto v = line.find("v"); v != line.end()) {
+      own_->given.insert(integer_of<std::size_t>(*v));
+    }
+    all_.push_back(std::move(line));
   }
+
+  // Results of functions are not all results of ops.
+  bool lacks_values(const Json& line) const {
+    bool lacks = false;
+    const auto see = [&](std::size_t v) { lacks = lacks || !own_->given.contains(v); };
+    for (const char* key : kOfNumbers) {
+      if (!line.contains(key)) continue;
+      const Json& numbers = line.at(key);
+      for (const Json& one : numbers.is_array() ? numbers : Json::array({numbers})) {
+        if (one.is_number_unsigned()) see(integer_of<std::size_t>(one));
+      }
+    }
+    for (const char* key : {"args", "kwargs"}) for_each_value(line.value(key, Json()), see);
+    return lacks;
+  }
+
+  template <typename Visit>
+  static void for_each_value(const Json& node, const Visit& visit) {
+    if (node.is_object() && node.contains("v") && node.at("v").is_number_unsigned()) {
+      visit(integer_of<std::size_t>(node.at("v")));
+    } else if (node.is_structured()) {
+      for (const Json& item : node) for_each_value(item, visit);
+    }
+  }
+
+  // Keys of bare numbers, of modules and backwards.
+  static constexpr std::array kOfNumbers = {"of", "in", "out", "grads", "to", "only", "leaves"};
 
   using Numbers = std::map<std::size_t, std::size_t>;
   struct Rank {
     std::size_t at = 0;      // the next event
     std::size_t values = 0;  // of the ranks before
     Numbers places, groups;  // numbers here
+    std::set<std::size_t> given;
   };
 
   // A line that others name by its number: one for all ranks that have it.
@@ -268,8 +304,7 @@ class SideBySide {
         result[key] = integer_of<std::size_t>(result.at(key)) + own_->values;
       }
     }
-    // Lists of bare numbers, of modules and backwards.
-    for (const char* key : {"of", "in", "out", "grads", "to", "only", "leaves"}) {
+    for (const char* key : kOfNumbers) {
       if (!result.contains(key) || !result.at(key).is_array()) continue;
       for (Json& one : result.at(key)) {
         if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + own_->values;

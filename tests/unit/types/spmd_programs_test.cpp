@@ -173,7 +173,7 @@ TEST_CASE("V-40 types are inferred by values and gradients, and hold when they a
   for (const InferredType& value : inferred.values) {
     text += fmt::format("{} {}, ", value.name, value.types.at(0));
   }
-  CHECK(text == "x I, w S(1), v S(0), r R, h S(1), t P, y I, ");
+  CHECK(text == "x0 I, w0 S(1), v0 S(0), x I, w S(1), v S(0), r R, h S(1), t P, y I, ");
   Scenario again = scenario;
   again.program = std::make_shared<const ast::Program>(
       parse_program(std::make_shared<const SourceText>("again", inferred.annotated)));
