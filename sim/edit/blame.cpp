@@ -85,11 +85,11 @@ class Prover {
       candidate.program = program_with(edit);
       const ScenarioResult result = run(candidate);
       if (!is_right(result) || !keeps_values(result) || !makes_known(edit, result)) return false;
-      if (!as_before(result).value_or(edit.in_order)) return false;
+      if (!as_before(result).value_or(edit.moves_alone)) return false;
       const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
       put(candidate.file, {"seed", {}, {{}, other_seed}});
       const ScenarioResult again = run(candidate);
-      return is_right(again) && as_before(again).value_or(edit.in_order);
+      return is_right(again) && as_before(again).value_or(edit.moves_alone);
     } catch (const Error&) {
       return false;  // it cannot run as it is written now
     }

@@ -167,7 +167,7 @@ std::vector<Proposal> unwrapped(const ast::Program& program) {
 std::vector<Proposal> of_messages(const ast::Program& program) {
   std::vector<Proposal> all;
   pair_messages(program, program.body, all);
-  for (Proposal& one : all) one.in_order = true;
+  for (Proposal& one : all) one.moves_alone = true;
   return all;
 }
 

@@ -13,7 +13,7 @@ namespace shardlab {
 struct Proposal {
   std::vector<TextEdit> edits;  ///< of the program's text, in its order
   std::string what;             ///< "another group"
-  bool in_order = false;        ///< only the order changes in which ranks meet
+  bool moves_alone = false;     ///< only places change, or the order in which ranks meet
 };
 
 /// The call of a function, or method, with one of these names; null: it is none.

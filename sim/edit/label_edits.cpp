@@ -163,6 +163,7 @@ void find_moves(const Expression& left, const Expression& right, FoundEdits& fou
           EditKind::kLabel, *moved,
           fmt::format("{}.redistribute({}.device_mesh, {})", found.text.operand(*moved), to, list),
           what);
+      found[EditKind::kLabel].back().moves_alone = true;
     }
   }
 }
