@@ -273,8 +273,9 @@ class SideBySide {
     }
   }
 
-  // Keys of bare numbers, of modules and backwards.
-  static constexpr std::array kOfNumbers = {"of", "in", "out", "grads", "to", "only", "leaves"};
+  // Keys of bare numbers, of modules, calls and backwards.
+  static constexpr std::array kOfNumbers = {"of", "in",   "out",    "grads",
+                                            "to", "only", "leaves", "detached"};
 
   using Numbers = std::map<std::size_t, std::size_t>;
   struct Rank {
