@@ -168,6 +168,9 @@ class _Names:
         """Those that the program still has."""
         return [model for model in (kept() for kept in self.kept) if model is not None]
 
+    def has(self, model):
+        return any(kept() is model for kept in self.kept)
+
     def add(self, model):
         """A copy of a model (a frozen reference, an average) gets names of its own."""
         taken = {name: own for other in self.models for name, own in self.tensors_of(other)}

@@ -1,21 +1,15 @@
 # Things that the program does around ops: modules, gradients, functions, reads.
 
 
-def _outermost(module):
-    """The model that holds the module. A stage of a pipeline calls parts of a model that nobody
-    calls as a whole: their names are those in the model, which no other part has."""
-    if next(module.parameters(), None) is None:
-        return module
-    holders = {}
-    for one in gc.get_objects():
-        if issubclass(type(one), torch.nn.Module):
-            for part in (one.__dict__.get("_modules") or {}).values():
-                holders[id(part)] = one
-    met = set()
-    while id(module) in holders and id(module) not in met:
-        met.add(id(module))
-        module = holders[id(module)]
-    return module
+def _holders():
+    """By id, each module that there is and the one that holds it, or None; both weakly."""
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    holders = {id(one): (weakref.ref(one), None) for one in modules}
+    for one in modules:
+        for part in (one.__dict__.get("_modules") or {}).values():
+            if part is not None:
+                holders[id(part)] = weakref.ref(part), weakref.ref(one)
+    return holders
 
 
 class _Program:
@@ -46,10 +40,26 @@ class _Program:
 
     def path_of(self, module):
         if self.known_path(module) is None:
-            model = _outermost(module)
+            model = self.outermost(module)
+            if self.names.has(model):  # it has got the module since
+                model = module
             self.names.add(model)
             self.learn(model)
         return self.known_path(module)
+
+    def outermost(self, module):
+        """The model that holds the module. A stage of a pipeline calls parts of a model that nobody
+        calls as a whole: their names are those in the model, which no other part has."""
+        met = set()
+        while id(module) not in met and next(module.parameters(), None) is not None:
+            met.add(id(module))
+            kept, holder = self.holders.get(id(module), (None, None))
+            if kept is None or kept() is not module:
+                self.holders = _holders()
+                kept, holder = self.holders.get(id(module), (None, None))
+            above = holder() if holder is not None else None
+            module = module if above is None else above
+        return module
 
     def name_batch(self, module, args):
         # A hook for keywords would hang on the module; they are in the frame that calls this one.

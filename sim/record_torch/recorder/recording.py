@@ -84,11 +84,13 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.fills = {}  # id of a parameter -> the formula of its elements
         self.storages = {}  # address -> (weak reference, number)
         self.names = _Names(self.storage_of)
+        self.holders = {}  # id of a module -> (weak references to it, to the module that holds it)
         if isinstance(model, torch.nn.Module):
             model = [model]
         self.takes_batches = {id(one) for one in model or []}  # modules that name batches
-        for one in model or []:
-            self.names.add(_outermost(one))
+        for one in map(self.outermost, model or []):
+            if not self.names.has(one):
+                self.names.add(one)
         self.names.optimizers = [weakref.ref(optimizer)] if optimizer is not None else []
         parameters = (each for one in self.names.models for each in one.parameters())
         if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
