@@ -148,8 +148,7 @@ class RecordingReader {
     program_.events.push_back(reader_->read(line, *row->second));
     for (; fresh < program_.events.size(); ++fresh) program_.events[fresh].line = at_ + 1;
     const RecordedEvent& last = program_.events.back();
-    program_.has_calls =
-        program_.has_calls || (last.kind == RecordedKind::kCall && last.rank < 0);
+    program_.has_calls = program_.has_calls || (last.kind == RecordedKind::kCall && last.rank < 0);
   }
 
   // The last line counts values, so that it is read first.

@@ -33,8 +33,8 @@ class Exchanges {
     for (std::size_t rank = 0; rank < files.size(); ++rank) read(rank);
   }
 
-  /// Which rank has the next event, for each event of all: a message is sent before it arrives, and
-  /// nobody leaves a collective before all have come. Where handles allow another order, the first
+  /// The rank of each event, in the order of all: a message is sent before it arrives, and
+  /// nobody leaves a collective before all have come. If handles allow another order, the first
   /// rank goes on.
   std::vector<std::size_t> order() const {
     std::vector<std::size_t> all, next(files_.size(), 0);
@@ -194,7 +194,7 @@ class Exchanges {
   const std::vector<RankFile>& files_;
   std::map<GroupKey, Entered> collectives_;
   std::map<Route, std::size_t> sent_, received_;
-  std::vector<std::vector<Arrival>> arrived_;            // by rank
+  std::vector<std::vector<Arrival>> arrived_;             // by rank
   std::vector<std::map<std::size_t, Meeting>> meetings_;  // by rank and event
 };
 
@@ -311,7 +311,8 @@ class SideBySide {
         if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + own_->values;
       }
     }
-    if (result.contains("p")) result["p"] = own_->places.at(integer_of<std::size_t>(result.at("p")));
+    if (result.contains("p"))
+      result["p"] = own_->places.at(integer_of<std::size_t>(result.at("p")));
     if (result.contains("raw")) move_raw(result["raw"]);
     for (const char* key : {"args", "kwargs", "out", "mut"}) {
       if (result.contains(key)) renumber(result[key]);

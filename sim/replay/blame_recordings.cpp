@@ -217,7 +217,7 @@ class PointsOfRanks {
     return own != calls.end() && other != calls_of_a_.end() && own->second == other->second;
   }
 
-  Counts ranks_, calls_of_a_;             // of a key how many ranks have it
+  Counts ranks_, calls_of_a_;            // of a key how many ranks have it
   std::map<std::size_t, Counts> calls_;  // by rank
   std::map<std::string, ComparedPoint> begun_;
 };
@@ -250,12 +250,11 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   const std::string name = is_gradient(point) || point.kind == PointKind::kEnd ? "gradient" : "y";
   std::string text;
   if (cause.held == ValueHeld::kTerms) {
-    const std::string group = cause.groups.of_mesh
-                                  ? fmt::format(", group=mesh.get_group(\"{}\")", cause.groups.name)
-                              : cause.groups.of_value
-                                  ? fmt::format(", group=dist.new_group([{}])",
-                                                text_of_list(cause.groups.groups[0], ", "))
-                                  : "";
+    const std::string group =
+        cause.groups.of_mesh    ? fmt::format(", group=mesh.get_group(\"{}\")", cause.groups.name)
+        : cause.groups.of_value ? fmt::format(", group=dist.new_group([{}])",
+                                              text_of_list(cause.groups.groups[0], ", "))
+                                : "";
     text = fmt::format("dist.all_reduce({}{}{})", name,
                        cause.factor == 1 ? "" : ", op=dist.ReduceOp.AVG", group);
   } else {

@@ -507,8 +507,9 @@ std::optional<Dims> missing_element(const PointPart& whole, double allowed,
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                   const Ranks& ranks, const std::vector<RankGroups>& groups, bool open) {
   std::vector<RankGroups> all = groups;
-  const bool known = std::ranges::any_of(
-      groups, [&](const RankGroups& one) { return one.groups.size() == 1 && one.groups[0] == ranks; });
+  const bool known = std::ranges::any_of(groups, [&](const RankGroups& one) {
+    return one.groups.size() == 1 && one.groups[0] == ranks;
+  });
   if (!known && ranks.size() > 1) {
     all.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
   }

@@ -19,8 +19,8 @@ std::string ranks_text(const Ranks& ranks);
 struct RankGroups {
   std::string name;  ///< "tp", "ranks 0-3"
   std::vector<Ranks> groups;
-  bool of_mesh = false;    ///< the name is that of a mesh dim
-  bool of_value = false;   ///< the ranks that hold the value, as the ends of a pipeline
+  bool of_mesh = false;   ///< the name is that of a mesh dim
+  bool of_value = false;  ///< the ranks that hold the value, as the ends of a pipeline
 };
 
 /// Groups of ranks whose coordinates on a mesh of this shape differ in these dims alone: bit i is

@@ -216,7 +216,7 @@ class Planted(Advise):
                          "layers.*.feed_forward.w1.weight=[_, _@tp]")
         advised = [part for part in text.split("\n\n") if w1.format("_@tp, _") in part]
         self.assertEqual(len(advised), 2, text)  # alone, and with another that helps
-        self.assertRegex(advised[1], r"layers\.0\.feed_forward\.w1  programs\.py:\d+: 22 -> 12 coll")
+        self.assertRegex(advised[1], r"layers\.0\.feed_forward\.w1  programs\.py:\d+: 22 -> 12 ")
         # The plan's own layout of w1 is the best.
         self.assertNotIn("w1.weight", self.fine("advise", *step, "--budget", "300"))
 

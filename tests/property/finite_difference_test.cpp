@@ -81,6 +81,10 @@ class Probe {
       integers_.emplace_back();
       if (is_real(input)) {
         reals_.back() = numbers_.reals(count, input.fill);
+      } else if (input.given) {
+        for (const double whole : read_doubles(input.given->make(Precision::kReference))) {
+          integers_.back().push_back(static_cast<std::int64_t>(whole));
+        }
       } else {
         integers_.back() = numbers_.integers(count, input.fill == Fill::kBool ? 2 : input.limit);
       }
