@@ -22,6 +22,7 @@ Placement draw_partial(Random& random, Fill fill) {
 }
 
 Placements draw_placements(Random& random, std::size_t mesh_dims, const SampleInput& input) {
+  if (input.given && !input.given->placed) return Placements(mesh_dims, Placement::replicate());
   const Placement partial = draw_partial(random, input.fill);
   Placements placements;
   for (std::size_t i = 0; i < mesh_dims; ++i) {
