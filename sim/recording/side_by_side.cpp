@@ -242,7 +242,9 @@ class SideBySide {
     Json line = own(event);
     const bool looks = kind == "call" || kind == "module" || kind == "backward";
     if (looks && lacks_values(line)) return;
-    for_each_value(line.value("out", Json()), [&](std::size_t v) { own_->given.insert(v); });
+    if (const auto out = line.find("out"); out != line.end()) {
+      for_each_value(*out, [&](std::size_t v) { own_->given.insert(v); });
+    }
     if (const auto v = line.find("v"); v != line.end()) {
       own_->given.insert(integer_of<std::size_t>(*v));
     }
@@ -260,7 +262,9 @@ class SideBySide {
         if (one.is_number_unsigned()) see(integer_of<std::size_t>(one));
       }
     }
-    for (const char* key : {"args", "kwargs"}) for_each_value(line.value(key, Json()), see);
+    for (const char* key : {"args", "kwargs"}) {
+      if (line.contains(key)) for_each_value(line.at(key), see);
+    }
     return lacks;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/name_pattern.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {
@@ -12,23 +13,6 @@ namespace shardlab {
 namespace {
 
 using Cuts = std::vector<std::vector<std::string>>;  // for each tensor dim, the first cut first
-
-// "layers.3.wq" -> "layers.*.wq".
-std::string pattern_of(const std::string& path) {
-  std::string pattern, part;
-  for (const char c : path + ".") {
-    if (c != '.') {
-      part += c;
-      continue;
-    }
-    const bool number = !part.empty() && std::ranges::all_of(part, [](char one) {
-      return one >= '0' && one <= '9';
-    });
-    pattern += (pattern.empty() ? "" : ".") + (number ? "*" : part);
-    part.clear();
-  }
-  return pattern;
-}
 
 std::string text_of(const Cuts& cuts) {
   std::vector<std::string> dims;
@@ -60,7 +44,7 @@ class Placings {
     const auto taken = std::ranges::find_if(program_.statements, [&](const Statement& one) {
       return std::ranges::find(one.takes, input.value) != one.takes.end();
     });
-    add(pattern_of(input.recorded), input.meta.shape, plan_.cuts.at(input.value), taken);
+    add(name_pattern(input.recorded), input.meta.shape, plan_.cuts.at(input.value), taken);
   }
 
   void add_result(const RecordedEvent& event) {
@@ -74,7 +58,7 @@ class Placings {
     const auto made = std::ranges::find_if(program_.statements, [&](const Statement& one) {
       return !one.outs.empty() && one.outs[0] == event.gives[0];
     });
-    add(pattern_of(module) + ":out", shape, cuts, made);
+    add(name_pattern(module) + ":out", shape, cuts, made);
   }
 
   void add(const std::string& name, const Dims& shape, const Cuts& cuts,

@@ -162,6 +162,8 @@ std::string call_in(const std::string& key) {
 class PointsOfRanks {
  public:
   PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, bool by_rank) {
+    const auto own = [](const RecordedEvent& event) { return event.rank >= 0; };
+    if (std::ranges::none_of(program.events, own)) return;
     for (const auto& [key, parts] : a) {
       if (key.starts_with("call ") && key.ends_with("[0]")) ++calls_of_a_[call_in(key)];
     }

@@ -361,15 +361,8 @@ void RecordingComparison::inherit(Followed& all, const Followed& one) {
 // The receiver's value is the sender's.
 void RecordingComparison::follow_message(const RecordedProgram& program, const RecordedEvent& event,
                                          Followed& all) {
-  const auto& group = program.groups[static_cast<std::size_t>(event.group)].front();
-  const auto number = [&](std::size_t at) {
-    return std::get<Scalar>(event.args[at].value).to_int();
-  };
-  const std::int64_t peer = group[static_cast<std::size_t>(number(2))];
-  const bool sends = event.op == "c10d.send.default";
-  auto& way =
-      messages_[{sends ? event.rank : peer, sends ? peer : event.rank, number(3), event.group}];
-  if (sends) {
+  std::deque<Followed>& way = messages_[route_of(program, event)];
+  if (is_recorded_send(event)) {
     way.push_back(all);
   } else if (!way.empty()) {
     inherit(all, way.front());

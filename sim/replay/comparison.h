@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "sim/replay/played_graph.h"
 #include "sim/replay/recording_blame.h"
 #include "sim/replay/writers.h"
 
@@ -109,9 +109,7 @@ class RecordingComparison {
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;
-  // Messages on their way, by sender, receiver, tag and group.
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>, std::deque<Followed>>
-      messages_;
+  std::map<MessageRoute, std::deque<Followed>> messages_;  // on their way
   std::map<std::int32_t, std::size_t> made_;  // by value: the event, of a line of the program
   Writers writers_;                           // of gradients, since backward
   std::int64_t compared_ = 0, undecided_ = 0;

@@ -506,14 +506,14 @@ std::optional<Dims> missing_element(const PointPart& whole, double allowed,
 
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                   const Ranks& ranks, const std::vector<RankGroups>& groups, bool open) {
+  Explainer explainer(whole, allowed, open);
+  const bool known = ranks.size() < 2 || std::ranges::any_of(groups, [&](const RankGroups& one) {
+                       return one.groups.size() == 1 && one.groups[0] == ranks;
+                     });
+  if (known) return explainer.explain(parts, ranks, groups);
   std::vector<RankGroups> all = groups;
-  const bool known = std::ranges::any_of(groups, [&](const RankGroups& one) {
-    return one.groups.size() == 1 && one.groups[0] == ranks;
-  });
-  if (!known && ranks.size() > 1) {
-    all.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
-  }
-  return Explainer(whole, allowed, open).explain(parts, ranks, all);
+  all.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
+  return explainer.explain(parts, ranks, all);
 }
 
 }  // namespace shardlab

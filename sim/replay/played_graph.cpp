@@ -123,18 +123,12 @@ class Works : protected EventNodes {
 
   // The k-th message from one rank to another, by tag and group, belongs to the k-th receive.
   void match_messages() {
-    using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>;
-    std::map<Route, std::array<std::deque<std::size_t>, 2>> open;
+    std::map<MessageRoute, std::array<std::deque<std::size_t>, 2>> open;
     for (std::size_t i = 0; i < program_.events.size(); ++i) {
       const RecordedEvent& event = program_.events[i];
       if (!is_recorded_message(event)) continue;
-      const auto& group = program_.groups[static_cast<std::size_t>(event.group)].front();
-      const auto number = [&](std::size_t at) {
-        return std::get<Scalar>(event.args[at].value).to_int();
-      };
       const bool sends = is_recorded_send(event);
-      const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
-      const Route route{sends ? own : peer, sends ? peer : own, number(3), event.group};
+      const MessageRoute route = route_of(program_, event);
       std::deque<std::size_t>& theirs = open[route][sends ? 1 : 0];
       if (theirs.empty()) {
         open[route][sends ? 0 : 1].push_back(i);
@@ -554,6 +548,16 @@ bool PlayedGraph::last_on(std::size_t node, std::int32_t rank) const {
     if (only < 0 || only == rank) return false;
   }
   return true;
+}
+
+MessageRoute route_of(const RecordedProgram& program, const RecordedEvent& event) {
+  const auto& group = program.groups[static_cast<std::size_t>(event.group)].front();
+  const auto number = [&](std::size_t at) {
+    return std::get<Scalar>(event.args[at].value).to_int();
+  };
+  const bool sends = is_recorded_send(event);
+  const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
+  return {sends ? own : peer, sends ? peer : own, number(3), event.group};
 }
 
 PlayedGraph played_graph(const RecordedProgram& program, Looks looks,

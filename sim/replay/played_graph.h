@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "sim/recording/recorded_program.h"
@@ -31,6 +32,10 @@ enum class Looks : std::uint8_t {
   kChecks,
   kAll,  ///< results of calls and modules, too: for a comparison of two recordings
 };
+
+/// Sender, receiver, tag and group of a message.
+using MessageRoute = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>;
+MessageRoute route_of(const RecordedProgram& program, const RecordedEvent& event);
 
 /// A change of values after an event.
 struct PlayedEdit {

@@ -37,19 +37,19 @@ std::vector<TakenValue> taken_at(const RecordedProgram& program, bool by_rank,
       const bool fits = all.empty() || (more && all.size() == point.operands.size() + 1);
       if (point.key != key || !fits) continue;
       all.resize(point.operands.size() + 1);
-      const auto add = [&](TakenValue& taken, std::int32_t number, std::size_t maker) {
+      const auto add = [&](TakenValue& taken, std::int32_t number, std::size_t maker,
+                           const std::vector<PointPart>& parts) {
         taken.number = number;
         taken.made = maker;
         taken.key = keys.contains(number) ? keys.at(number) : "";
-        for (PointPart& part : parts_of_value(values, number, point.ranks)) {
-          taken.parts.push_back(std::move(part));
-        }
+        taken.parts.insert(taken.parts.end(), parts.begin(), parts.end());
       };
       for (std::size_t i = 0; i < point.operands.size(); ++i) {
         const auto maker = made.find(point.operands[i]);
-        add(all[i], point.operands[i], maker == made.end() ? 0 : maker->second);
+        add(all[i], point.operands[i], maker == made.end() ? 0 : maker->second,
+            parts_of_value(values, point.operands[i], point.ranks));
       }
-      add(all.back(), point.value, index);
+      add(all.back(), point.value, index, point.parts);
     }
     if (!makes_values(event) || event.place < 0) return;
     for (const auto* given : {&event.out, &event.written}) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes_text.h"
 #include "base/escaped_text.h"
+#include "base/name_pattern.h"
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/holdings.h"
@@ -18,22 +19,12 @@ namespace {
 
 std::string plain(std::string_view text) { return escaped_text(text, "\\x{:02x}"); }
 
-// "layers.*.wq.weight" of "layers.3.wq.weight".
-std::string pattern_of(const std::string& name) {
-  std::string pattern;
-  for (const std::string_view part : parts_of_text(name, ".")) {
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
-    pattern += fmt::format(".{}", number ? "*" : part);
-  }
-  return pattern.substr(1);
-}
-
 // Lines that are equal but for the numbers of a name, in the order of the first of each.
 class Folded {
  public:
   explicit Folded(bool full) : full_(full) {}
   void add(const std::string& name, const std::vector<std::string>& columns) {
-    std::string key = full_ ? name : pattern_of(name);
+    std::string key = full_ ? name : name_pattern(name);
     for (const std::string& column : columns) key += "\n" + column;
     const auto [found, fresh] = places_.emplace(key, rows_.size());
     if (fresh) rows_.push_back({name, columns, 0});
@@ -43,7 +34,7 @@ class Folded {
     std::vector<TableRow> rows;
     for (const Row& row : rows_) {
       TableRow& cells = rows.emplace_back(row.columns);
-      cells.insert(cells.begin(), plain(row.times > 1 ? pattern_of(row.name) : row.name));
+      cells.insert(cells.begin(), plain(row.times > 1 ? name_pattern(row.name) : row.name));
       if (row.times > 1) cells.push_back(fmt::format("x {}", row.times));
     }
     return text_table(rows, "<", "  ");
