@@ -12,6 +12,7 @@
 
 #include "base/text_of_list.h"
 #include "sim/replay/comparison.h"
+#include "sim/replay/difference_text.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/taken_values.h"
 #include "tensor/host.h"
@@ -147,6 +148,7 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
     }
     if (edit.added) std::tie(one.less, one.times) = *edit.added;
     one.factor = edit.factor;
+    one.op = edit.largest ? ReduceOp::kMax : ReduceOp::kSum;
   }
   return all;
 }
@@ -228,6 +230,7 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
                        const std::vector<RankGroups>& groups, bool by_rank,
                        const RecordingEdit* edit) {
   RecordingComparison comparison(a, groups, gradient_noise);
+  comparison.begin(b);
   PointNames names(b, by_rank);
   PointsOfRanks together(a, b, by_rank);
   std::vector<PlayedEdit> edits;
@@ -258,7 +261,10 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
                                               text_of_list(cause.groups.groups[0], ", "))
                                 : "";
     text = fmt::format("dist.all_reduce({}{}{})", name,
-                       cause.factor == 1 ? "" : ", op=dist.ReduceOp.AVG", group);
+                       cause.largest       ? ", op=dist.ReduceOp.MAX"
+                       : cause.factor == 1 ? ""
+                                           : ", op=dist.ReduceOp.AVG",
+                       group);
   } else {
     text = fmt::format("{0} = {0} * {1}", name, number_text(1 / cause.factor));
   }
@@ -292,6 +298,7 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
   if (first == nullptr || (what == Edited::kAlike && points == 1)) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
+  edit.largest = cause.largest;
   edit.text = edit_text(*first, cause, points);
   return edit;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/text_of_list.h"
+#include "sim/replay/difference_text.h"
 
 namespace shardlab {
 
@@ -20,67 +21,8 @@ namespace {
 constexpr double kTiny = 1e-300;
 constexpr double kAmplifiedDrift = 16;  // times the error of the operands
 constexpr double kMostDriftOfGradients = 1e-2;
-constexpr std::size_t kMostFactors = 8;  // told in one line
+constexpr double kMeaning = 8;     // times what is allowed
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
-
-// The first element that differs most.
-bool has_one_size(const PointPart& part, const PointPart& whole) {
-  return part.elements.size() == whole.elements.size() && !part.elements.empty();
-}
-
-// Elements of two parts of one size that are further apart than rounding.
-std::size_t differing(const PointPart& part, const PointPart& whole) {
-  const double allowed = rounding_of(part.dtype) * largest_of(whole.elements);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < part.elements.size(); ++i) {
-    if (!(std::fabs(part.elements[i] - whole.elements[i]) <= allowed)) ++count;
-  }
-  return count;
-}
-
-std::string elements_text(const PointPart& part, const PointPart& whole) {
-  if (!has_one_size(part, whole)) return "no part of A's value, nor a term of it";
-  std::size_t at = 0;
-  double most = -1;
-  for (std::size_t i = 0; i < part.elements.size(); ++i) {
-    const double off = std::fabs(part.elements[i] - whole.elements[i]);
-    if (off > most || std::isnan(off)) {
-      most = off;
-      at = i;
-    }
-  }
-  Dims index(part.shape.size());
-  std::size_t rest = at;
-  for (std::size_t dim = index.size(); dim-- > 0;) {
-    index[dim] = static_cast<std::int64_t>(rest) % part.shape[dim];
-    rest /= static_cast<std::size_t>(part.shape[dim]);
-  }
-  return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}",
-                     differing(part, whole), part.elements.size(), text_of_list(index, ", "),
-                     number_text(part.elements[at]), number_text(whole.elements[at]));
-}
-
-// How many times A's row each row is; empty: one is no multiple.
-std::vector<double> factors_of_rows(const PointPart& whole, double allowed, const PointPart& part) {
-  std::vector<double> factors;
-  if (whole.shape.empty() || whole.shape[0] == 0) return factors;
-  const std::size_t length = whole.elements.size() / static_cast<std::size_t>(whole.shape[0]);
-  const auto row_of = [&](const PointPart& all, std::size_t at) {
-    PointPart row{.shape = all.shape, .dtype = all.dtype, .elements = {}};
-    row.shape[0] = 1;
-    const auto begin = all.elements.begin() + static_cast<std::ptrdiff_t>(at * length);
-    row.elements.assign(begin, begin + static_cast<std::ptrdiff_t>(length));
-    return row;
-  };
-  for (std::size_t at = 0; at < static_cast<std::size_t>(whole.shape[0]); ++at) {
-    const PointPart row = row_of(whole, at), own = row_of(part, at);
-    if (largest_of(row.elements) <= allowed && largest_of(own.elements) <= allowed) continue;
-    const std::vector<double> one = factors_of_parts(row, allowed, {own});
-    if (one.empty()) return {};
-    factors.push_back(one[0]);
-  }
-  return factors;
-}
 
 std::string taker_text(const ComparedPoint& point) {
   return point.place.empty() ? point.name : fmt::format("{} ({})", point.op, point.place);
@@ -142,6 +84,12 @@ void for_each_given(const RecordedEvent& event, const Visit& visit) {
   }
 }
 
+bool are_equal(const std::vector<PointPart>& parts) {
+  return std::ranges::all_of(parts, [&](const PointPart& one) {
+    return one.elements == parts[0].elements && one.shape == parts[0].shape;
+  });
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -150,16 +98,18 @@ bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
 
 }  // namespace
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
-
 std::string text_of_cause(const Explained& all) {
   if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
+  if (all.largest) {
+    return fmt::format("each rank's own: the largest over {} is A's value", all.groups.name);
+  }
   return fmt::format("a term on each rank: their {} over {} is A's value",
                      all.factor == 1 ? "sum" : "average", all.groups.name);
 }
 
 bool same_cause(const Explained& a, const Explained& b) {
-  return a.held == b.held && std::fabs(a.factor - b.factor) <= 1e-3 * std::fabs(a.factor) &&
+  return a.held == b.held && a.largest == b.largest &&
+         std::fabs(a.factor - b.factor) <= 1e-3 * std::fabs(a.factor) &&
          a.groups.name == b.groups.name;
 }
 
@@ -180,6 +130,29 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   if (program.events[event].rank < 0) return event + 1;
   while (event < program.events.size() && program.events[event].line == line) ++event;
   return event;
+}
+
+// Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
+// is known of a sum over the rows of one.
+void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
+                                     Explained& all) {
+  const bool input = point.kind == PointKind::kInput;
+  cut_otherwise_ = cut_otherwise_ || input;
+  if (!cut_otherwise_ || point.kind == PointKind::kGradient || point.kind == PointKind::kEnd)
+    return;
+  all.held = ValueHeld::kUnknown;
+  const PointPart* const rows = input ? nullptr : micro_batches_.rows(point.key);
+  if (rows == nullptr) return;
+  const Explained one = explained(point, *rows, point.parts, point.ranks, from, terms);
+  if (one.held != ValueHeld::kWrong || point.kind == PointKind::kResult) all = one;
+}
+
+void RecordingComparison::begin(const RecordedProgram& program) {
+  whole_gradients_ = last_gradients(program);
+  for (const RecordedEvent& event : program.events) {
+    if (event.kind != RecordedKind::kBackward) continue;
+    losses_.insert(event.takes.begin(), event.takes.end());
+  }
 }
 
 void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
@@ -262,6 +235,10 @@ void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPo
 }
 
 void RecordingComparison::judge(ComparedPoint point, double terms) {
+  if (cut_otherwise_ && point.kind == PointKind::kGradient) {
+    if (!whole_gradients_.contains(point.event)) return;
+    point.key = micro_batches_.last(point.key);
+  }
   const auto found = a_.find(point.key);
   const bool result = point.kind == PointKind::kResult && !backward_;
   backward_ = backward_ || is_late(point);
@@ -269,9 +246,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (result) wrong_loss_ = false;
   if (!point.name.empty() && !point.key.starts_with("call")) same_names_ = true;
   const std::vector<PointPart>& a = found->second;
-  const bool alike = std::ranges::all_of(a, [&](const PointPart& one) {
-    return one.elements == a[0].elements && one.shape == a[0].shape;
-  });
+  const bool alike = are_equal(a);
   if (!alike && a.size() != point.parts.size()) return;
   // A module's result was made by its last call.
   Followed from;
@@ -288,6 +263,17 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
               : explained(point, a[i], {point.parts[i]}, {point.ranks.at(i)}, from, terms);
     if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
   }
+  const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
+  if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
+  // Equal terms that a collective has made are no terms.
+  const bool made_equal = !from.through.empty() || is_of_step(point);
+  const bool share = all.held == ValueHeld::kTerms && all.factor == 1 && !all.largest;
+  if (share && made_equal && are_equal(point.parts)) {
+    all = {.held = ValueHeld::kScaled,
+           .off = all.off,
+           .factor = 1 / static_cast<double>(all.groups.groups[0].size()),
+           .groups = {}};
+  }
   std::string elements;
   for (std::size_t i = 0; all.held == ValueHeld::kWrong && i < point.parts.size(); ++i) {
     const PointPart &part = point.parts[i], &whole = a[alike ? 0 : i];
@@ -296,7 +282,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     if (i > 0) elements += fmt::format(" (rank {})", point.ranks[i]);
     break;
   }
-  if (all.held == ValueHeld::kWrong && alike) elements += text_of_factors(point, a[0]);
+  if (all.held == ValueHeld::kWrong && alike) elements += factors_text(point.parts, a[0]);
   if (all.held == ValueHeld::kRight && alike) {
     elements = text_of_missing(point, a[0]);
     if (!elements.empty()) all.held = ValueHeld::kWrong;
@@ -311,6 +297,11 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
 }
 
 RecordingBlame RecordingComparison::end() {
+  ended_ = true;
+  // The step took the sum from elsewhere, as from one buffer of all gradients.
+  for (KeptTerms& one : kept_terms_) {
+    if (!whole_steps_.contains(one.point.name)) settle(one.point, one.cause, "", one.from);
+  }
   for (auto& [value, link] : parameters_) {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
@@ -332,14 +323,20 @@ RecordingBlame RecordingComparison::end() {
 }
 
 // A value on the way is a fault if one is that is computed from it: gradients are added up in any
-// order, and a mask may take what is not A's from a call's result. Nothing is one where the loss,
-// gradients and parameters after the step are A's. Returns how many are none.
+// order, a mask may take what is not A's from a call's result, and a line that is printed is read
+// by nobody. Nothing is one where the loss, gradients and parameters after the step are A's.
+// Returns how many are none.
 std::int64_t RecordingComparison::drop_harmless() {
-  const bool right = ends_ > 0 && ends_agree_ && !wrong_loss_;
+  const auto is_loss = [&](const Link& link) { return losses_.contains(link.value); };
+  const bool wrong_loss = losses_.empty() ? wrong_loss_ : std::ranges::any_of(links_, is_loss);
+  const bool right = ends_ > 0 && ends_agree_ && !wrong_loss;
+  const auto shows = [&](const Link& link) { return !link.between || is_loss(link); };
+  const bool shown = std::ranges::any_of(links_, shows);
   std::vector<bool> harms(wrong_.size());
   for (std::size_t i = wrong_.size(); i-- > 0;) {
     const Link& link = links_[i];
-    harms[i] = harms[i] || (!right && (!link.between || !known_[link.value].taken));
+    const bool ends = shown ? shows(link) : !known_[link.value].taken;
+    harms[i] = harms[i] || (!right && ends);
     if (harms[i] && link.source >= 0) harms[static_cast<std::size_t>(link.source)] = true;
   }
   std::size_t i = 0;
@@ -391,6 +388,7 @@ Explained RecordingComparison::explained(const ComparedPoint& point, const Point
   }
   const bool vague = !a.elements.empty() && allowed > kNoMeaning * largest;
   if (found.held == ValueHeld::kRight && vague && found.off > rounding) ++undecided_;
+  if (late && largest <= kMeaning * allowed) found.off = 0;  // rounding alone, as of a sum of zero
   const bool rounded_off = integral && off > 0;
   if (found.held != ValueHeld::kRight && (vague || rounded_off)) found.held = ValueHeld::kUnknown;
   return found;
@@ -412,25 +410,6 @@ bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& 
     if (rounding) sure.elements[i] = std::numeric_limits<double>::quiet_NaN();
   }
   return explain(sure, allowed, parts, ranks, groups_, true).held == ValueHeld::kRight;
-}
-
-// A factor that each rank has computed for itself, as a mean over its own count.
-std::string RecordingComparison::text_of_factors(const ComparedPoint& point, const PointPart& a) {
-  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
-  std::vector<double> factors;
-  if (point.parts.size() > 1) {
-    factors = factors_of_parts(a, allowed, point.parts);
-  } else if (has_one_size(point.parts[0], a)) {
-    factors = factors_of_rows(a, allowed, point.parts[0]);
-  }
-  std::vector<std::string> texts;
-  for (const double factor : factors) {
-    std::string text = fmt::format("{:.3g}", factor);
-    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
-  }
-  if (texts.size() < 2 || texts.size() > kMostFactors) return "";
-  return fmt::format("; its pieces are {} times A's: a factor of each rank's own",
-                     text_of_list(texts, ", "));
 }
 
 bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
@@ -462,6 +441,13 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
                                  const Followed& from) {
   Followed& now = known_[point.value];
   if (all.held == ValueHeld::kUnknown) return;
+  const bool end = point.kind == PointKind::kEnd;
+  const bool gradient = end && point.name.ends_with(".grad");
+  if (gradient && all.held == ValueHeld::kTerms && !ended_) {
+    kept_terms_.push_back({std::move(point), std::move(all), from});
+    return;
+  }
+  if (end && !gradient && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
   now = {.off = from.off, .taken = now.taken, .suspect = before, .like = point.key, .through = {}};
   if (all.held == ValueHeld::kRight) {
@@ -497,7 +483,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
   Link link{.source = from.wrong,
             .value = point.value,
             .between = of_call || point.kind == PointKind::kFlow};
-  if (point.kind == PointKind::kEnd && !point.name.ends_with(".grad")) {
+  if (end && !gradient) {
     parameters_.emplace_back(std::move(value), link);
     return;
   }
@@ -528,7 +514,8 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
   if (before != nullptr &&
       (same_cause(before->cause, value.cause) || point.kind == PointKind::kFlow)) {
     value = *before;
-  } else if (point.kind == PointKind::kEnd && own != gradients_.end()) {
+  } else if (point.kind == PointKind::kEnd && own != gradients_.end() &&
+             !reduced_.contains(point.value)) {
     as_gradient(value, *own->second);
   }
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/replay/micro_batches.h"
 #include "sim/replay/played_graph.h"
 #include "sim/replay/recording_blame.h"
 #include "sim/replay/writers.h"
@@ -18,10 +19,6 @@ namespace shardlab {
 constexpr double kTermRoundings = 64;
 constexpr double kNoMeaning = 0.25;  // beyond, nothing can be said
 
-/// The parts of A's values, by the keys of their points.
-using PointsOfA = std::map<std::string, std::vector<PointPart>>;
-
-std::string number_text(double value);
 /// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
 std::string text_of_cause(const Explained& all);
 bool same_cause(const Explained& a, const Explained& b);
@@ -39,7 +36,10 @@ class RecordingComparison {
   /// All outlive it.
   RecordingComparison(const PointsOfA& a, const std::vector<RankGroups>& groups,
                       double gradient_noise)
-      : a_(a), groups_(groups), gradient_noise_(gradient_noise) {}
+      : a_(a), groups_(groups), gradient_noise_(gradient_noise), micro_batches_(a) {}
+
+  /// Before the first event of B.
+  void begin(const RecordedProgram& program);
 
   /// The results of an event inherit from its operands.
   void flow(const RecordedProgram& program, std::size_t event);
@@ -73,6 +73,13 @@ class RecordingComparison {
     bool between = false;  // of a call, or a gradient on its way
   };
 
+  // A gradient that is terms after the step: it is wrong if the step took them.
+  struct KeptTerms {
+    ComparedPoint point;
+    Explained cause;
+    Followed from;
+  };
+
   static void inherit(Followed& all, const Followed& one);
   void follow_message(const RecordedProgram& program, const RecordedEvent& event, Followed& all);
   Explained explained(const ComparedPoint& point, const PointPart& a,
@@ -80,9 +87,9 @@ class RecordingComparison {
                       double terms);
   bool may_turn(const ComparedPoint& point, const PointPart& a, const std::vector<PointPart>& parts,
                 const Ranks& ranks, double allowed) const;
+  void judge_rows(const ComparedPoint& point, const Followed& from, double terms, Explained& all);
   bool is_of_step(const ComparedPoint& point) const;
   bool is_parameter(const ComparedPoint& point) const;
-  static std::string text_of_factors(const ComparedPoint& point, const PointPart& a);
   std::string text_of_missing(const ComparedPoint& point, const PointPart& a) const;
   static void suspect(Followed& now, BlamedValue value);
   void settle(ComparedPoint point, Explained all, const std::string& elements,
@@ -97,6 +104,9 @@ class RecordingComparison {
   std::map<std::int32_t, Followed> known_;
   std::map<std::string, std::shared_ptr<const BlamedValue>> gradients_;  // terms, by name
   std::set<std::string> wrong_gradients_;
+  std::vector<KeptTerms> kept_terms_;
+  std::set<std::string> whole_steps_;  // gradients of parameters that no term has come to
+  bool ended_ = false;
   std::vector<BlamedValue> wrong_;
   std::vector<Link> links_;                                   // of each wrong one
   std::vector<std::shared_ptr<const BlamedValue>> suspects_;  // results of modules and calls
@@ -104,7 +114,12 @@ class RecordingComparison {
   std::vector<BlamedValue> terms_;                            // gradients
   std::set<std::int32_t> reduced_;                            // numbers
   bool same_names_ = false;
-  // Ends are the last result before backward, gradients and parameters as they are after the step.
+  // Ends are losses, gradients and parameters as they are after the step. Where nothing says which
+  // value is the loss it is the last result before backward.
+  std::set<std::int32_t> losses_;
+  MicroBatches micro_batches_;
+  bool cut_otherwise_ = false;             // the batch, into micro-batches
+  std::set<std::size_t> whole_gradients_;  // events, those that the last backward has left
   bool ends_agree_ = true, backward_ = false, wrong_loss_ = false;
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;

@@ -292,11 +292,13 @@ class Explainer : private Matcher {
     }
     if (all_parts(1)) return result(ValueHeld::kRight);
     for (const RankGroups& one : groups) {
-      for (const bool average : {false, true}) {
-        if (adds_up(parts, ranks, one, average)) {
-          const double factor = average ? 1.0 / static_cast<double>(one.groups[0].size()) : 1;
-          return result(ValueHeld::kTerms, factor, &one);
-        }
+      for (const Together how : {Together::kSum, Together::kAverage, Together::kLargest}) {
+        if (!makes_whole(parts, ranks, one, how)) continue;
+        const bool average = how == Together::kAverage;
+        const double factor = average ? 1.0 / static_cast<double>(one.groups[0].size()) : 1;
+        Explained found = result(ValueHeld::kTerms, factor, &one);
+        found.largest = how == Together::kLargest;
+        return found;
       }
     }
     std::set<double> factors = {2, 0.5, -1};
@@ -322,8 +324,10 @@ class Explainer : private Matcher {
     return result(cut ? ValueHeld::kUnknown : ValueHeld::kWrong);
   }
 
-  bool adds_up(const std::vector<PointPart>& parts, const Ranks& ranks, const RankGroups& groups,
-               bool average) {
+  enum class Together { kSum, kAverage, kLargest };
+
+  bool makes_whole(const std::vector<PointPart>& parts, const Ranks& ranks,
+                   const RankGroups& groups, Together how) {
     worst_ = 0;
     for (const Ranks& group : groups.groups) {
       PointPart sum;
@@ -336,9 +340,13 @@ class Explainer : private Matcher {
           continue;
         }
         if (part.shape != sum.shape) return false;
-        for (std::size_t i = 0; i < part.elements.size(); ++i) sum.elements[i] += part.elements[i];
+        for (std::size_t i = 0; i < part.elements.size(); ++i) {
+          double& element = sum.elements[i];
+          element = how == Together::kLargest ? std::max(element, part.elements[i])
+                                              : element + part.elements[i];
+        }
       }
-      if (average) {
+      if (how == Together::kAverage) {
         for (double& element : sum.elements) element /= static_cast<double>(group.size());
       }
       if (!is_part(sum, 1)) return false;

@@ -36,6 +36,7 @@ struct Explained {
   double off = 0;          ///< the largest error, as a part of the largest element
   double factor = 1;       ///< kScaled; of terms: 1 / their number if the whole is their average
   RankGroups groups = {};  ///< over which terms are added
+  bool largest = false;    ///< of terms: the whole is not their sum, but the largest of them
 };
 
 /// The largest finite magnitude.

@@ -509,6 +509,7 @@ class Lowering : Works {
         GraphNode& sum = edit_node(NodeKind::kCollective, static_cast<std::int32_t>(member),
                                    "all_reduce", edit.value);
         sum.in_place = true;
+        sum.op = edit.op;
         sum.args = {{std::vector{value(edit.value)}}, {std::vector{value(edit.value)}}};
         sum.group = group_of(group, 0);
       }

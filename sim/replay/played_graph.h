@@ -41,7 +41,8 @@ MessageRoute route_of(const RecordedProgram& program, const RecordedEvent& event
 struct PlayedEdit {
   std::size_t event = 0;  ///< its index
   std::int32_t value = -1;
-  std::vector<std::vector<std::int64_t>> groups;  ///< it is added up over these; empty: it is not
+  std::vector<std::vector<std::int64_t>> groups;  ///< it is reduced over these; empty: it is not
+  ReduceOp op = ReduceOp::kSum;                   ///< by this
   std::vector<double> less;  ///< row-major elements of the last dims, taken away `times` times
   double times = 0;
   double factor = 1;  ///< then it is multiplied

@@ -144,6 +144,12 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     add(counted(event, prefix + name), kind, event.out[0].id.id);
     if (check && back) gradients_[event.out[0].id.id] = name;
     for (ComparedPoint& point : points) point.name = name;
+    const auto backward = backwards_.find(event.rank);
+    if (check && back && backward != backwards_.end()) {
+      for (ComparedPoint& point : points) point.place = place_of(program_, *backward->second);
+    }
+  } else if (event.kind == kBackward) {
+    backwards_[event.rank] = &event;
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(module_of(program_, event)));
     for (std::size_t i = 0; i < event.gives.size(); ++i) {

@@ -70,6 +70,7 @@ class PointNames {
   std::set<std::string> roots_;  // names of modules that hold all others
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;
+  std::map<std::int32_t, const RecordedEvent*> backwards_;  // the last of a rank
   std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
 

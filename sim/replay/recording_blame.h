@@ -20,6 +20,7 @@ struct RecordingEdit {
       places;  ///< event and value, as in ComparedPoint
   double factor = 1;
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
+  bool largest = false;               ///< to the largest in place of the sum
   /// Elements along the last dims that count so often too often.
   std::optional<std::pair<std::vector<double>, double>> added = {};
   std::string parameter = {};  ///< the one added: its own gradient may still differ

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/replay/comparison.h"
+#include "sim/replay/difference_text.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -140,6 +141,16 @@ bool leaves_out(const PointPart& whole, const TakenValue& taken) {
   return missing_element(whole, allowed_of(whole), taken.parts).has_value();
 }
 
+// Some operand is cut over ranks.
+bool takes_pieces(const std::vector<TakenValue>& whole, const std::vector<TakenValue>& own) {
+  for (std::size_t i = 0; i + 1 < own.size(); ++i) {
+    const PointPart* all = shared_whole(whole[i]);
+    const auto is_cut = [&](const PointPart& part) { return part.shape != all->shape; };
+    if (all != nullptr && std::ranges::any_of(own[i].parts, is_cut)) return true;
+  }
+  return false;
+}
+
 // The one operand of the first wrong call that is not A's, in its place; false: there is none.
 bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedProgram& b,
                const std::vector<RankGroups>& groups) {
@@ -156,6 +167,7 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   for (std::size_t i = 0; i + 1 < own.size(); ++i) {
     const PointPart* all = shared_whole(whole[i]);
     if (all == nullptr || own[i].made == 0) continue;
+    if (is_integral(all->dtype) && takes_pieces(whole, own)) continue;  // they count in a piece
     Explained one = explained_of(*all, own[i], first.point.ranks, groups);
     const bool leaves = one.held == ValueHeld::kRight && leaves_out(*all, own[i]);
     if ((one.held == ValueHeld::kRight && !leaves) || one.held == ValueHeld::kUnknown) continue;

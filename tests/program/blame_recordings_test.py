@@ -148,6 +148,32 @@ class BlameRecordings(Program):
                 self.assertTrue(output.splitlines()[1].startswith(place), output)
                 self.assertIn(told, output)
 
+    def test_programs_that_people_write_by_hand(self):
+        """Right ones are right, though values that nobody reads, micro-batches and gradients that
+        are added up in one buffer are not those of one rank."""
+        script = (FILES / "by_hand/by_hand.py").read_text(encoding="utf-8").splitlines()
+        for program, mistake, line, told in (
+                ("vocabulary", "local_largest", "scores.max(-1)", "op=dist.ReduceOp.MAX)"),
+                ("vocabulary", "no_sum_of_gradients", "    loss.backward()", "all_reduce(gradient"),
+                ("vocabulary", "no_sum_of_scores", "total = powers.sum", "+ dist.all_reduce(y)"),
+                ("vocabulary", "target_not_masked", "picked = (scores", "aten.gather.default"),
+                ("rows", "averaged_sum", "parameter.grad /= world", "0.333333 times A's value"),
+                ("rows", "no_sum_of_biases", "        loss.backward()", "all_reduce(gradient"),
+                ("rows", "mean_of_own_rows", "        loss.backward()", "2.bias.grad"),
+                ("pieces", "own_norm", "norm = piece.square", "+ dist.all_reduce(y)"),
+                ("pieces", "other_order", "whole = torch.cat", "through  c10d.allgather_"),
+                ("pieces", "decays_by_rank", "whole = torch.cat", "42 of 63 elements differ")):
+            with self.subTest(program, mistake=mistake):
+                one = FILES / f"by_hand/{program}_one.json.gz"
+                right = self.fine("blame", one, FILES / f"by_hand/{program}_none.json.gz")
+                self.assertIn("ok: ", right)
+                code, output, errors = self.shardlab("blame", one,
+                                                     FILES / f"by_hand/{program}_{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                number = 1 + next(i for i, text in enumerate(script) if line in text)
+                self.assertIn(f"by_hand.py:{number}: the first of ", output)
+                self.assertIn(told, output)
+
     def test_values_of_a_job_name_the_module(self):
         for way, mistake, kind in table("DUMPS"):
             named = table("MISTAKES")[way][mistake]

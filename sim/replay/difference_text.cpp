@@ -1,0 +1,99 @@
+// A difference is told by its largest element, and by factors if there are few of them.
+#include "sim/replay/difference_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text_of_list.h"
+#include "sim/replay/explain.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::size_t kMostFactors = 8;  // told in one line
+
+// How many times A's row each row is; empty: one is no multiple.
+std::vector<double> factors_of_rows(const PointPart& whole, double allowed, const PointPart& part) {
+  std::vector<double> factors;
+  if (whole.shape.empty() || whole.shape[0] == 0) return factors;
+  const std::size_t length = whole.elements.size() / static_cast<std::size_t>(whole.shape[0]);
+  const auto row_of = [&](const PointPart& all, std::size_t at) {
+    PointPart row{.shape = all.shape, .dtype = all.dtype, .elements = {}};
+    row.shape[0] = 1;
+    const auto begin = all.elements.begin() + static_cast<std::ptrdiff_t>(at * length);
+    row.elements.assign(begin, begin + static_cast<std::ptrdiff_t>(length));
+    return row;
+  };
+  for (std::size_t at = 0; at < static_cast<std::size_t>(whole.shape[0]); ++at) {
+    const PointPart row = row_of(whole, at), own = row_of(part, at);
+    if (largest_of(row.elements) <= allowed && largest_of(own.elements) <= allowed) continue;
+    const std::vector<double> one = factors_of_parts(row, allowed, {own});
+    if (one.empty()) return {};
+    factors.push_back(one[0]);
+  }
+  return factors;
+}
+
+}  // namespace
+
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
+bool has_one_size(const PointPart& part, const PointPart& whole) {
+  return part.elements.size() == whole.elements.size() && !part.elements.empty();
+}
+
+// Elements of two parts of one size that are further apart than rounding.
+std::size_t differing(const PointPart& part, const PointPart& whole) {
+  const double allowed = rounding_of(part.dtype) * largest_of(whole.elements);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < part.elements.size(); ++i) {
+    if (!(std::fabs(part.elements[i] - whole.elements[i]) <= allowed)) ++count;
+  }
+  return count;
+}
+
+std::string elements_text(const PointPart& part, const PointPart& whole) {
+  if (!has_one_size(part, whole)) return "no part of A's value, nor a term of it";
+  std::size_t at = 0;
+  double most = -1;
+  for (std::size_t i = 0; i < part.elements.size(); ++i) {
+    const double off = std::fabs(part.elements[i] - whole.elements[i]);
+    if (off > most || std::isnan(off)) {
+      most = off;
+      at = i;
+    }
+  }
+  Dims index(part.shape.size());
+  std::size_t rest = at;
+  for (std::size_t dim = index.size(); dim-- > 0;) {
+    index[dim] = static_cast<std::int64_t>(rest) % part.shape[dim];
+    rest /= static_cast<std::size_t>(part.shape[dim]);
+  }
+  return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}",
+                     differing(part, whole), part.elements.size(), text_of_list(index, ", "),
+                     number_text(part.elements[at]), number_text(whole.elements[at]));
+}
+
+// A factor that each rank has computed for itself, as a mean over its own count.
+std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a) {
+  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
+  std::vector<double> factors;
+  if (parts.size() > 1) {
+    factors = factors_of_parts(a, allowed, parts);
+  } else if (has_one_size(parts[0], a)) {
+    factors = factors_of_rows(a, allowed, parts[0]);
+  }
+  std::vector<std::string> texts;
+  for (const double factor : factors) {
+    std::string text = fmt::format("{:.3g}", factor);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  if (texts.size() < 2 || texts.size() > kMostFactors) return "";
+  return fmt::format("; its pieces are {} times A's: a factor of each rank's own",
+                     text_of_list(texts, ", "));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,21 @@
+// difference_text.h - how a value of a rank differs from the whole one, in words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/replay/points.h"
+
+namespace shardlab {
+
+std::string number_text(double value);
+
+bool has_one_size(const PointPart& part, const PointPart& whole);
+/// Elements of two parts of one size that are further apart than rounding.
+std::size_t differing(const PointPart& part, const PointPart& whole);
+/// "2 of 8 elements differ; at [1, 0] it is 3, and A has 2", with the one that differs most.
+std::string elements_text(const PointPart& part, const PointPart& whole);
+/// "; its pieces are 1, 2 times A's: a factor of each rank's own"; empty: they are no multiples.
+std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a);
+
+}  // namespace shardlab
