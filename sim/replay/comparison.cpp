@@ -136,15 +136,16 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
 // is known of a sum over the rows of one.
 void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
                                      Explained& all) {
-  const bool input = point.kind == PointKind::kInput;
+  if (point.kind == PointKind::kGradient || point.kind == PointKind::kEnd) return;
+  const bool input = point.kind == PointKind::kInput, result = point.kind == PointKind::kResult;
   cut_otherwise_ = cut_otherwise_ || input;
-  if (!cut_otherwise_ || point.kind == PointKind::kGradient || point.kind == PointKind::kEnd)
-    return;
-  all.held = ValueHeld::kUnknown;
   const PointPart* const rows = input ? nullptr : micro_batches_.rows(point.key);
-  if (rows == nullptr) return;
-  const Explained one = explained(point, *rows, point.parts, point.ranks, from, terms);
-  if (one.held != ValueHeld::kWrong || point.kind == PointKind::kResult) all = one;
+  Explained one{.held = ValueHeld::kUnknown, .groups = {}};
+  if (rows != nullptr) one = explained(point, *rows, point.parts, point.ranks, from, terms);
+  cut_otherwise_ = cut_otherwise_ || (result && one.held == ValueHeld::kRight);
+  if (!cut_otherwise_) return;
+  all = std::move(one);
+  if (all.held == ValueHeld::kWrong && !result) all.held = ValueHeld::kUnknown;
 }
 
 void RecordingComparison::begin(const RecordedProgram& program) {

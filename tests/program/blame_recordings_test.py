@@ -160,6 +160,7 @@ class BlameRecordings(Program):
                 ("rows", "averaged_sum", "parameter.grad /= world", "0.333333 times A's value"),
                 ("rows", "no_sum_of_biases", "        loss.backward()", "all_reduce(gradient"),
                 ("rows", "mean_of_own_rows", "        loss.backward()", "2.bias.grad"),
+                ("tokens", "no_sum_of_biases", "        loss.backward()", "all_reduce(gradient"),
                 ("pieces", "own_norm", "norm = piece.square", "+ dist.all_reduce(y)"),
                 ("pieces", "other_order", "whole = torch.cat", "through  c10d.allgather_"),
                 ("pieces", "decays_by_rank", "whole = torch.cat", "42 of 63 elements differ")):

@@ -4,7 +4,7 @@ each rank cuts from its own rows, and an optimizer that steps a piece of all par
     by_hand.py PROGRAM [MISTAKE]
 
 vocabulary: local_largest, no_sum_of_gradients, no_sum_of_scores, target_not_masked
-rows: averaged_sum, no_sum_of_biases, mean_of_own_rows
+rows, tokens: averaged_sum, no_sum_of_biases, mean_of_own_rows
 pieces: own_norm, other_order, decays_by_rank
 
 Recorded by `shardlab blame --ranks 3 --processes by_hand.py PROGRAM [MISTAKE]`; one rank makes none
@@ -92,8 +92,11 @@ def vocabulary():
 
 
 def rows():
-    model = nn.Sequential(nn.Linear(WIDTH, 5), nn.Tanh(), nn.Linear(5, 4))
+    first = nn.Linear(WIDTH, 5)
     x, targets = torch.randn(ROWS + 2, WIDTH), torch.randint(0, 4, (ROWS + 2,))
+    if program == "tokens":
+        first, x = nn.Embedding(WORDS, 5), torch.randint(0, WORDS, (ROWS + 2,))
+    model = nn.Sequential(first, nn.Tanh(), nn.Linear(5, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, weight_decay=0.01)
     for part in torch.arange(len(x)).tensor_split(world)[rank].tensor_split(2):
         scores = model(x[part])
@@ -142,5 +145,5 @@ def pieces():
             whole = whole[parameter.numel():]
 
 
-{"vocabulary": vocabulary, "rows": rows, "pieces": pieces}[program]()
+{"vocabulary": vocabulary, "rows": rows, "tokens": rows, "pieces": pieces}[program]()
 dist.destroy_process_group()
