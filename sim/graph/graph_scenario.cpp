@@ -412,7 +412,8 @@ class ScenarioWriter final : public GraphWriter {
   }
 
   void write_redistribute(const GraphNode& node) {
-    if (node.target && node.target->mesh != type_of(node.args.at(0)).mesh) {
+    const std::int32_t from = type_of(node.args.at(0)).mesh;  // -1: its one mesh
+    if (node.target && from >= 0 && node.target->mesh != from) {
       return give(node, fmt::format("distribute({}, {}, mesh={})", argument(node.args.at(0)),
                                     toml_quoted(layout(*node.target)), mesh(node.target->mesh)));
     }

@@ -266,6 +266,7 @@ class Emitter : private MeshNodes {
       row = all_ops().find("aten::view_copy");
       args = {args[0], {program.shape_of(one.outs[0])}};
     }
+    if (one.writes()) place_as_written(one, args);
     if (row->op.name() == "aten::to.device") {  // programs have no devices
       row = all_ops().find("aten::to.dtype");
       args.erase(args.begin() + 1);
@@ -352,9 +353,8 @@ class Emitter : private MeshNodes {
     GraphNode& of = node(NodeKind::kGradient, Written::kInside);
     of.args = {value_argument(one.takes[0])};
     of.results = {{ValueRef{gradient}, {}}};
-    if (program.input(one.takes[0]) != nullptr) {
-      gradient = moved(gradient, placed(one.takes[0]), fresh(), Written::kInside);
-    }
+    const CallInput* input = program.input(one.takes[0]);
+    if (input != nullptr) gradient = as_placed(gradient, *input);
     call("aten::clone", {value_argument(gradient)}, one.outs[0]);
   }
 

@@ -223,19 +223,34 @@ void MeshNodes::distribute(std::int32_t value, const ValueType& like, std::int32
   whole.target = std::move(type);
 }
 
-Moved MeshNodes::placed(std::int32_t value) const {
-  Moved all;
-  for (const PlanMeshDim& mesh_dim : mesh_) {
-    Placement placement = Placement::replicate();
-    const auto& cuts = plan.cuts.at(value);
-    for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
-      if (std::ranges::find(cuts[dim], mesh_dim.name) != cuts[dim].end()) {
-        placement = Placement::shard(static_cast<std::int64_t>(dim));
-      }
+// PyTorch's rules cut no dim into more pieces than it has elements, and keep one that is cut so.
+bool MeshNodes::is_cut_thin(const CallInput& input) const {
+  const Dims& shape = input.meta.shape;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    std::int64_t pieces = 1;
+    for (const std::string& name : plan.cuts.at(input.value)[dim]) {
+      pieces *= std::ranges::find(mesh_, name, &PlanMeshDim::name)->size;
     }
-    all.emplace_back(mesh_dim.name, placement);
+    if (pieces > shape[dim]) return true;
   }
-  return all;
+  return false;
+}
+
+void MeshNodes::place_as_written(const Statement& one, std::vector<GraphArgument>& args) {
+  const CallInput* written = program.input(one.takes[0]);
+  if (written == nullptr || !is_cut_thin(*written)) return;
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    auto* value = std::get_if<ValueRef>(&args[i].value);
+    if (value != nullptr && program.shape_of(value->id) == written->meta.shape) {
+      value->id = as_placed(value->id, *written);
+    }
+  }
+}
+
+std::int32_t MeshNodes::as_placed(std::int32_t value, const CallInput& input) {
+  const std::int32_t result = moved(value, {}, fresh(), Written::kInside);
+  graph.nodes.back().target = input_type(input);
+  return result;
 }
 
 }  // namespace shardlab

@@ -57,8 +57,10 @@ class MeshNodes {
   DType dtype_of_all(DType own) const { return dtype_ && is_floating(own) ? *dtype_ : own; }
   std::int64_t ranks() const { return graph.world; }
   ValueType input_type(const CallInput& input) const;
-  /// The placements of a parameter.
-  Moved placed(std::int32_t value) const;
+  /// Operands of a write to an input whose dims are shorter than the number of their pieces have
+  /// its placements, since no rule would move them there.
+  void place_as_written(const Statement& one, std::vector<GraphArgument>& args);
+  std::int32_t as_placed(std::int32_t value, const CallInput& input);
   /// "layers.0  train.py:12"
   std::string comment_of(const RecordedEvent& event) const;
 
@@ -75,6 +77,7 @@ class MeshNodes {
   void forget_moved() { moved_.clear(); }
 
  private:
+  bool is_cut_thin(const CallInput& input) const;
   std::int32_t placed_operand(std::int32_t value, std::size_t index, bool one_use);
   void substitute(GraphArgument& argument, std::size_t& index);
   [[noreturn]] void refuse(const std::string& what) const;

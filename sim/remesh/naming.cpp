@@ -197,8 +197,9 @@ class Namer {
         if (own != program_.metas.end()) program_.metas[statement.outs[i]] = own->second;
       }
     }
-    if (statement.kind == StatementKind::kGradient && !statement.event->out.empty()) {
-      program_.metas[statement.outs[0]] = statement.event->out[0].meta();
+    if (statement.kind == StatementKind::kGradient) {
+      const TensorMeta of = program_.metas.at(statement.takes[0]);
+      program_.metas[statement.outs[0]] = of;
     }
     for (const EventValue& out : statement.event->out) {
       if (out.id.id >= 0) program_.metas.try_emplace(out.id.id, out.meta());
@@ -213,6 +214,7 @@ class Namer {
   void note_metas() {
     for (const CallInput& input : program_.inputs) program_.metas[input.value] = input.meta;
     for (const Statement& statement : program_.statements) note_metas_of(statement);
+    for (const Statement& update : program_.updates) note_metas_of(update);
   }
 
   void add_rows(std::int32_t v, std::set<std::int64_t>& rows) const {

@@ -79,7 +79,9 @@ class Cutter {
     for (std::size_t i = 0; i < count; ++i) {
       const std::string_view op = program_.statements[i].bare();
       if (op == "linear" && has_weight(i, 1)) decide_linear(i);
-      if (op == "embedding" && has_weight(i, 0)) decide_embedding(i);
+      if (op == "embedding" && has_weight(i, 0) && program_.statements[i].takes.size() > 1) {
+        decide_embedding(i);
+      }
       note_layers(i);
     }
     return std::move(cuts_);
@@ -194,11 +196,16 @@ class Cutter {
     }
   }
 
-  // A table of words, which batches index; positions are few.
+  // A table of words, which batches, or parts of them, index; positions are few.
   void decide_embedding(std::size_t i) {
-    const Statement& one = statement(i);
-    const CallInput* index = one.takes.size() > 1 ? program_.input(one.takes[1]) : nullptr;
-    if (index != nullptr && index->batch) cuts_[i] = LayerCut::kEmbedding;
+    std::int32_t index = statement(i).takes.at(1);
+    for (auto made = maker_.find(index); made != maker_.end(); made = maker_.find(index)) {
+      const Statement& maker = statement(made->second);
+      if (maker.takes.empty() || maker.takes[0] == index) return;
+      index = maker.takes[0];
+    }
+    const CallInput* input = program_.input(index);
+    if (input != nullptr && input->batch) cuts_[i] = LayerCut::kEmbedding;
   }
 
   const CallProgram& program_;

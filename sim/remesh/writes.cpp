@@ -28,24 +28,21 @@ const std::set<std::string_view> kOtherDType = {
 class Renewer {
  public:
   explicit Renewer(CallProgram& program) : program_(program) {
-    for (const auto& [v, meta] : program.metas) dtypes_[v] = meta.dtype;
     for (auto* statements : {&program.statements, &program.updates}) {
       for (Statement& one : *statements) order_.push_back(&one);
     }
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const Statement& one = *order_[i];
-      for (const std::int32_t v : one.takes) last_use_[v] = i;
-      if (one.kind == StatementKind::kGradient) {  // a clone
-        dtypes_[one.outs[0]] = dtypes_.at(one.takes[0]);
-        continue;
-      }
+      for (const std::int32_t v : one.takes) uses_[v].emplace(i, true);
+      for (const std::int32_t v : one.outs) uses_[v].emplace(i, false);
+      if (one.kind == StatementKind::kGradient) continue;  // a clone
       for (const EventValue& out : one.event->out) {
         if (out.id.id >= 0) note_result(one, out);
       }
       if (!one.no_grad) taped_.insert(one.outs.begin(), one.outs.end());
     }
-    for (const auto& [v, name] : program.recording->outputs) last_use_[v] = order_.size();
-    for (const auto& [v, dtype] : dtypes_) members_[group_of(v)].push_back(v);
+    for (const auto& [v, name] : program.recording->outputs) uses_[v].emplace(order_.size(), true);
+    for (const auto& [v, meta] : program.metas) members_[group_of(v)].push_back(v);
   }
 
   void renew() {
@@ -82,7 +79,6 @@ class Renewer {
 
   void note_result(const Statement& one, const EventValue& out) {
     const std::int32_t v = out.id.id;
-    dtypes_[v] = out.type.dtype;
     if (one.takes.empty()) return;
     if (one.row != nullptr && one.row->op.is_view()) return join(v, one.takes[0]);
     if (one.row != nullptr && !kUnmarkedViews.contains(one.bare())) return;
@@ -114,8 +110,10 @@ class Renewer {
     const auto members = members_.find(group_of(written));
     if (members == members_.end()) return false;
     return std::ranges::any_of(members->second, [&](std::int32_t v) {
-      const auto last = last_use_.find(v);
-      return v != written && last != last_use_.end() && last->second > at && made.contains(v);
+      const auto uses = uses_.find(v);
+      if (v == written || uses == uses_.end() || !made.contains(v)) return false;
+      const auto next = uses->second.upper_bound(at);
+      return next != uses->second.end() && next->second;
     });
   }
 
@@ -124,9 +122,10 @@ class Renewer {
   const OpRow* other_row(const Statement& one) const {
     if (one.row == nullptr || !one.row->op.base.ends_with('_')) return nullptr;
     const std::string base = one.row->op.base.substr(0, one.row->op.base.size() - 1);
-    const DType dtype = dtypes_.at(one.takes[0]);
+    const DType dtype = program_.metas.at(one.takes[0]).dtype;
     const bool promotes = std::ranges::any_of(one.takes, [&](std::int32_t v) {
-      return dtypes_.at(v) != dtype && !is_integral(dtypes_.at(v));
+      const DType other = program_.metas.at(v).dtype;
+      return other != dtype && !is_integral(other);
     });
     const std::string_view bare = one.bare();
     if (promotes || kOtherDType.contains(bare.substr(0, bare.size() - 1))) return nullptr;
@@ -141,12 +140,12 @@ class Renewer {
   }
 
   CallProgram& program_;
-  std::vector<Statement*> order_;  // the program's, then its updates
-  std::map<std::int32_t, DType> dtypes_;
+  std::vector<Statement*> order_;               // the program's, then its updates
   std::set<std::int32_t> taped_;                // results of calls that have a gradient
   std::map<std::int32_t, std::int32_t> group_;  // to a value of the same group
   std::map<std::int32_t, std::vector<std::int32_t>> members_;  // of each group
-  std::map<std::int32_t, std::size_t> last_use_;  // the statement; one past the end: a result
+  // Statements that take a value (true) or make it anew, by value; one past the end: a result.
+  std::map<std::int32_t, std::map<std::size_t, bool>> uses_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@ and parts that it cannot see are named. Skipped (77) where it or NumPy is not.
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import types
@@ -121,6 +122,27 @@ for step in range(2):
             dist.recv(gradient, 1)
             result.backward(gradient)
     optimizer.step()
+"""
+
+
+# The first scatter reads behind the memory of what its root gives, the second does not.
+SCATTER_SCRIPT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(rank)
+weight = torch.nn.Parameter(torch.randn(4, 6))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+total = weight.square().sum()
+for width in (1, 6):
+    got = torch.zeros(4, 6)
+    parts = [torch.randn(4, width).expand(4, 6) for _ in range(ranks)] if rank == 1 else None
+    dist.scatter(got, parts, 1)
+    total = total + (weight * got).sum() if width == 6 else total
+total.backward()
+dist.all_reduce(weight.grad)
+optimizer.step()
+dist.destroy_process_group()
 """
 
 
@@ -305,6 +327,19 @@ class Recorder(program.Program):
         self.assertIn("step.json.gz: ", output)
         self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
 
+    def test_memory_behind_a_tensor_that_gloo_reads_is_named_at_the_root(self):
+        (self.folder / "script.py").write_text(SCATTER_SCRIPT, encoding="utf-8")
+        for ranks in ("2", "3"):
+            with self.subTest(ranks):
+                self.fine("record", "--python", sys.executable, "--ranks", ranks, "--processes",
+                          "--out", "step.json.gz", "script.py")
+                report = self.fine("replay", "step.json.gz")
+                self.assertEqual(report.count("REFERENCE"), 1, report)
+                self.assertRegex(report, "script.py:12  c10d.scatter_.default")
+                self.assertIn("what is stored behind the first one, on rank 1", report)
+                self.assertRegex(report, r" 0 differ, .* 1 in which PyTorch is wrong")
+                self.assertGreater(int(re.search(r"(\d+) results agree", report)[1]), 20)
+
     def test_a_step_begins_behind_fully_shard(self):
         (self.folder / "train.py").write_text(SHARDED_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
@@ -488,6 +523,28 @@ class Recorder(program.Program):
         self.assertTrue(torch.equal(x.grad.clone(), torch.zeros(2)))
         self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
 
+    def test_choices_of_a_library_and_what_no_kernel_has_are_no_differences(self):
+        """Eigenvalues have no order, a NaN hides rounding beside it, and no kernel has c32."""
+        torch.manual_seed(1)
+        for seed in range(3):
+            matrix = torch.randn(5 + seed, 5 + seed, requires_grad=True)
+            x, mask = torch.randn(6, 4, requires_grad=True), torch.rand(6, 4) < 0.5
+            mask[1] = False
+            with shardlab_record.record(self.path()):
+                values, vectors = torch.linalg.eig(matrix)
+                (vectors @ values.diag()).abs().sum().backward()
+                torch.masked.softmax(x, 1, mask=mask).sum().backward()
+                torch.masked.softmin(x, 1, mask=mask).sum().backward()
+            report = self.fine("replay", "step.json.gz")
+            self.assertIn(" 0 differ", report)
+            self.assertNotIn("not judged", report)
+        with shardlab_record.record(self.path()):
+            torch.ones(3).chalf() + 1
+            torch.ones(3) + 1
+        report = self.fine("replay", "step.json.gz")
+        self.assertIn("aten._to_copy.default: no kernel reads or writes c32\n", report)
+        self.assertRegex(report, r"[1-9] results agree, 0 differ, .*not judged: [1-9]")
+
     def on_meshes(self, plans, *meshes):
         """A step on one device and on meshes, each right."""
         self.fine("replay", "step.json.gz")
@@ -512,13 +569,45 @@ class Recorder(program.Program):
         self.on_meshes(plans, "dp=2,tp=2", "dp=3", "dp=2,tp=3")
 
     def test_an_optimizer_writes_what_it_has_made(self):
+        """Biases of 3 and 9 are shorter, or cut in another order, than what is written to them."""
+        def steps(model, optimizer, x):
+            def loss():
+                optimizer.zero_grad()
+                result = model(x).square().mean()
+                result.backward()
+                return result
+
+            optimizer.step(loss)
+
+        for dtype, name, options in (
+                (torch.float32, "Adafactor", {"lr": 0.01}), (torch.float32, "NAdam", {}),
+                (torch.float64, "LBFGS", {"max_iter": 3}), (torch.float32, "Muon", {"lr": 0.01})):
+            if not hasattr(torch.optim, name):
+                continue
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(
+                torch.nn.Linear(6, 9), torch.nn.GELU(), torch.nn.Linear(9, 3)).to(dtype)
+            written = [p for p in model.parameters() if p.ndim == 2 or name != "Muon"]
+            optimizer = getattr(torch.optim, name)(written, **options)
+            with self.subTest(name):
+                with shardlab_record.record(self.path(), model, optimizer):
+                    steps(model, optimizer, torch.randn(6, 6, dtype=dtype))
+                self.on_meshes(["megatron", "fsdp", "fsdp+tp"], "dp=2,tp=2", "dp=3")
+
+    def test_a_part_of_the_words_indexes_the_table_as_all_do(self):
+        """A sum that is pending is not cut by the 5 words, which 4 ranks cannot share."""
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.GELU(), torch.nn.Linear(9, 4))
-        optimizer = torch.optim.Adafactor(model.parameters(), lr=0.01)
+        table, up = torch.nn.Embedding(12, 8), torch.nn.Linear(8, 12)
+        model = torch.nn.ModuleList([table, up])
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        words = torch.randint(0, 12, (6, 6))
         with shardlab_record.record(self.path(), model, optimizer):
-            model(torch.randn(6, 6)).square().mean().backward()
+            y = table(words).mean(1, keepdim=True) + table(words[:, :-1])
+            loss = torch.nn.functional.cross_entropy(
+                up(torch.nn.functional.gelu(y.transpose(0, 1))).permute(1, 2, 0), words[:, 1:])
+            loss.backward()
             optimizer.step()
-        self.on_meshes(["megatron", "fsdp"], "dp=2,tp=2", "dp=3")
+        self.on_meshes(["megatron", "fsdp+tp"], "dp=2,tp=4", "dp=2,tp=2")
 
     def test_a_write_behind_autograd_keeps_the_gradient(self):
         torch.manual_seed(0)
@@ -573,6 +662,24 @@ class Recorder(program.Program):
         self.assertEqual(code, 2)
         self.assertRegex(
             errors, r"could not see a transform of torch.func at \S*recorder_test.py:\d+")
+
+    def test_gradients_of_each_sample_by_functorch_are_refused_as_such(self):
+        """Parameters are captured by a transform before the first call inside of it is seen."""
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        parameters = dict(model.named_parameters())
+
+        def loss(given, x):
+            return torch.func.functional_call(model, given, (x[None],)).square().sum()
+
+        with shardlab_record.record(self.path(), model, optimizer):
+            grads = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, torch.ones(4, 3))
+            for name, parameter in parameters.items():
+                parameter.grad = grads[name].mean(0)
+            optimizer.step()
+        code, _, errors = self.shardlab("replay", "step.json.gz")
+        self.assertEqual(code, 2)
+        self.assertRegex(errors, r"could not see a transform of torch.func at \S*recorder_test.py")
 
     def test_a_script_runs_unedited(self):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
