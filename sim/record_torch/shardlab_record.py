@@ -146,7 +146,7 @@ CHOICES = {
 # Results of decompositions whose signs, and order among equal values, are the library's choice.
 VECTORS = {
     "aten._linalg_eigh.default": (1,),
-    "aten.linalg_eig.default": (1,),
+    "aten.linalg_eig.default": (0, 1),  # no order of them is the right one
     "aten._linalg_svd.default": (0, 2),
 }
 
@@ -1724,7 +1724,9 @@ class _Values:
         try:
             storage = pieces[0].untyped_storage()
         except (NotImplementedError, RuntimeError):
-            raise _Unseen("a %s tensor" % _layout(pieces[0])) from None
+            inside = torch._C._functorch.is_functorch_wrapped_tensor(pieces[0])
+            what = "a transform of torch.func" if inside else "a %s tensor" % _layout(pieces[0])
+            raise _Unseen(what) from None
         found = self.storages.get(storage._cdata)
         if found is None:
             # While the weak reference is held, no other storage gets this address.

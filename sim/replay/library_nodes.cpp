@@ -88,11 +88,17 @@ class Nodes {
   }
 
   /// Elements from the first one on in memory, gaps included, as many as it has: gloo moves them
-  /// in calls that do not copy.
+  /// in calls that do not copy. Behind the last one of a tensor is what nobody knows.
   std::int32_t memory(std::int32_t x) {
     const ValueType own = type(x);
     const Dims stride = contiguous_strides(own.shape);
     if (own.stride == stride) return x;
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < stride.size(); ++i) last += (own.shape[i] - 1) * own.stride[i];
+    if (last + 1 < product(own.shape)) {
+      call_.reaches_behind();
+      return clone(x);
+    }
     return made("aten::as_strided", {{ValueRef{x}}, {own.shape}, {stride}});
   }
   bool is_dense(std::int32_t x) const {

@@ -30,6 +30,7 @@ struct LibraryCall {
   std::function<ValueType(std::int32_t)> type_of;  ///< of a value, as the rank had it
   std::function<std::int32_t()> fresh;             ///< the number of a value in between
   std::function<GraphNode&(NodeKind)> add;         ///< the next node
+  std::function<void()> reaches_behind;            ///< gloo moves what is behind a tensor's memory
 };
 
 /// Adds its nodes.

@@ -118,6 +118,7 @@ class Works : protected EventNodes {
   explicit Works(const RecordedProgram& program)
       : EventNodes(program), works_(program.ranks), exchanges_(program.ranks) {
     match_messages();
+    match_collectives();
     find_overlaps();
   }
 
@@ -141,6 +142,19 @@ class Works : protected EventNodes {
     for (const auto& [receive, send] : played_.messages) {
       met_.insert(receive);
       met_.insert(send);
+    }
+  }
+
+  // The k-th collective of a group is one on all of its ranks.
+  void match_collectives() {
+    std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> counts;
+    std::map<std::pair<std::int32_t, std::size_t>, std::size_t> first;
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      const RecordedEvent& event = program_.events[i];
+      const bool own = event.kind == RecordedKind::kCollect && event.rank >= 0;
+      if (!own || is_recorded_message(event)) continue;
+      const std::size_t place = counts[{event.group, event.rank}]++;
+      played_.meetings[i] = first.try_emplace({event.group, place}, i).first->second;
     }
   }
 
@@ -394,18 +408,20 @@ class Lowering : Works {
       const std::int64_t ranks =
           mesh == nullptr ? graph_.world : mesh->shape[static_cast<std::size_t>(group.dims[0])];
       const std::size_t begin = graph_.nodes.size();
-      add_library_nodes({.event = event,
-                         .args = args,
-                         .group = group,
-                         .ranks = ranks,
-                         .place = place_in(mesh, group, rank),
-                         .type_of = [&](std::int32_t number) -> ValueType {
-                           const EventValue& given = value_of(number);
-                           if (rank < 0 || given.of_ranks.empty()) return given.type;
-                           return plain_type(given.meta(static_cast<std::size_t>(rank)));
-                         },
-                         .fresh = [&] { return fresh(); },
-                         .add = [&](NodeKind kind) -> GraphNode& { return node(kind, rank); }});
+      add_library_nodes(
+          {.event = event,
+           .args = args,
+           .group = group,
+           .ranks = ranks,
+           .place = place_in(mesh, group, rank),
+           .type_of = [&](std::int32_t number) -> ValueType {
+             const EventValue& given = value_of(number);
+             if (rank < 0 || given.of_ranks.empty()) return given.type;
+             return plain_type(given.meta(static_cast<std::size_t>(rank)));
+           },
+           .fresh = [&] { return fresh(); },
+           .add = [&](NodeKind kind) -> GraphNode& { return node(kind, rank); },
+           .reaches_behind = [&] { played_.unknown[played_.meeting(event_)] = event_; }});
       if (overlapped_.contains(event_)) begin_works(event, begin);
       // Its values are needed behind its last node.
       if (graph_.nodes.size() > begin + 1) look_at_given(event, rank);
@@ -503,6 +519,9 @@ class Lowering : Works {
 
   void change(const PlayedEdit& edit) {
     const std::int32_t rank = program_.events[event_].rank;
+    for (std::size_t i = 0; edit.op && i < graph_.nodes.size(); ++i) {
+      if (played_.event_of[i] == event_) graph_.nodes[i].op = *edit.op;
+    }
     for (const std::vector<std::int64_t>& group : edit.groups) {
       for (const std::int64_t member : group) {
         if (rank >= 0 && member != rank) continue;  // it has an event of its own

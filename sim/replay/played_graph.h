@@ -22,6 +22,15 @@ struct PlayedGraph {
   std::vector<bool> missing;          ///< by event: an op that does not exist here
   std::map<std::size_t, std::size_t> messages;  ///< events: the send of each receive
   std::set<std::size_t> edits;                  ///< nodes that no event of the recording has
+  std::map<std::size_t, std::size_t> meetings;  ///< of collectives of one rank: as meeting()
+  /// Collectives that moved what is behind a tensor's memory: by meeting() the event that did.
+  std::map<std::size_t, std::size_t> unknown;
+
+  /// The first event of the collective that the event is a rank's part of.
+  std::size_t meeting(std::size_t event) const {
+    const auto found = meetings.find(event);
+    return found == meetings.end() ? event : found->second;
+  }
 
   /// No later node of its event runs on the rank.
   bool last_on(std::size_t node, std::int32_t rank) const;
@@ -45,7 +54,8 @@ struct PlayedEdit {
   ReduceOp op = ReduceOp::kSum;                   ///< by this
   std::vector<double> less;  ///< row-major elements of the last dims, taken away `times` times
   double times = 0;
-  double factor = 1;  ///< then it is multiplied
+  double factor = 1;                ///< then it is multiplied
+  std::optional<ReduceOp> op = {};  ///< the event's collectives reduce by it
 };
 
 PlayedGraph played_graph(const RecordedProgram& program, Looks looks = Looks::kChecks,

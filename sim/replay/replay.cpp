@@ -135,7 +135,9 @@ std::string replay_text(const RecordedProgram& program, const ReplayReport& repo
   std::string shown = first_of(report.differences, "FAIL") + first_of(report.rules, "RULE") +
                       first_of(report.reference, "REFERENCE");
   for (const std::string& op : report.missing) {
-    shown += fmt::format("{} does not exist here: {}\n", op, without_op(op));
+    const bool has_reason = op.find(": ") != std::string::npos;
+    shown +=
+        has_reason ? op + "\n" : fmt::format("{} does not exist here: {}\n", op, without_op(op));
   }
   if (!program.error.empty()) {
     shown += fmt::format("the program failed when it was recorded: {}\n", program.error);

@@ -53,6 +53,7 @@ class ReplayJudge {
   void take_as_given(std::int32_t number, const EventValue& value, bool undefined);
   void judge_call();
   void judge_messages();
+  void misses(const std::string& op);
   void compare_errors();
   void compare_rule();
   void compare(const Given& one, std::size_t index, std::size_t results);

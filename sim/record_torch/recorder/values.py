@@ -13,7 +13,9 @@ class _Values:
         try:
             storage = pieces[0].untyped_storage()
         except (NotImplementedError, RuntimeError):
-            raise _Unseen("a %s tensor" % _layout(pieces[0])) from None
+            inside = torch._C._functorch.is_functorch_wrapped_tensor(pieces[0])
+            what = "a transform of torch.func" if inside else "a %s tensor" % _layout(pieces[0])
+            raise _Unseen(what) from None
         found = self.storages.get(storage._cdata)
         if found is None:
             # While the weak reference is held, no other storage gets this address.
