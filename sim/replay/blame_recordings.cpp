@@ -13,6 +13,7 @@
 #include "base/text_of_list.h"
 #include "sim/replay/comparison.h"
 #include "sim/replay/difference_text.h"
+#include "sim/replay/points_of_ranks.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/taken_values.h"
 #include "tensor/host.h"
@@ -148,91 +149,16 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
     }
     if (edit.added) std::tie(one.less, one.times) = *edit.added;
     one.factor = edit.factor;
-    one.op = edit.largest ? ReduceOp::kMax : ReduceOp::kSum;
+    one.op = edit.op;
   }
   return all;
 }
 
-// "up|aten.linear.default" of the key of a call, or of a gradient behind one; empty: of another.
-std::string call_in(const std::string& key) {
-  const std::size_t begin = key.find(' ') + 1, end = key.find('|', key.find('|') + 1);
-  const bool of_call = key.starts_with("call ") || key.starts_with("backward ");
-  return of_call ? key.substr(begin, end - begin) : "";
-}
-
-// Points that several ranks have in events of their own: one when the last of them has come to it.
-class PointsOfRanks {
- public:
-  PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, bool by_rank) {
-    const auto own = [](const RecordedEvent& event) { return event.rank >= 0; };
-    if (std::ranges::none_of(program.events, own)) return;
-    for (const auto& [key, parts] : a) {
-      if (key.starts_with("call ") && key.ends_with("[0]")) ++calls_of_a_[call_in(key)];
-    }
-    PointNames names(program, by_rank);
-    for (std::size_t i = 0; i < program.events.size(); ++i) {
-      const std::int32_t rank = program.events[i].rank;
-      for (const ComparedPoint& point : names.named(i)) {
-        if (rank < 0) continue;
-        ++ranks_[point.key];
-        const bool call = point.key.starts_with("call ") && point.key.ends_with("[0]");
-        if (call) ++calls_[static_cast<std::size_t>(rank)][call_in(point.key)];
-      }
-    }
-  }
-
-  /// False: it is put together with those of the ranks to come, or is another call than A's: calls
-  /// are counted, and the rank does not make as many.
-  bool whole(ComparedPoint& point) {
-    const auto all = ranks_.find(point.key);
-    if (all == ranks_.end()) return true;
-    const std::string call = call_in(point.key);
-    if (!call.empty() && !is_as_often(calls_[point.ranks.at(0)], call)) return false;
-    if (all->second == 1) return true;
-    const auto [begun, first] = begun_.try_emplace(point.key, point);
-    if (first) return false;
-    ComparedPoint& before = begun->second;
-    before.of_others.emplace_back(before.event, before.value);
-    const auto after = std::ranges::upper_bound(before.ranks, point.ranks.at(0));
-    const bool known = before.parts.size() == before.ranks.size() && point.parts.size() == 1;
-    if (!known) before.parts.clear();
-    if (known) {
-      before.parts.insert(before.parts.begin() + (after - before.ranks.begin()), point.parts[0]);
-    }
-    before.ranks.insert(after, point.ranks.at(0));
-    point.of_others = before.of_others;
-    point.ranks = before.ranks;
-    point.parts = before.parts;
-    if (point.ranks.size() == all->second) return true;
-    before = point;
-    return false;
-  }
-
- private:
-  using Counts = std::map<std::string, std::size_t>;
-
-  // Outside of modules all calls have to be as many: a stage calls parts of what A calls there.
-  bool is_as_often(const Counts& calls, const std::string& call) const {
-    const auto outside = [](const Counts& counts) {
-      return Counts(counts.lower_bound("|"), counts.lower_bound("}"));
-    };
-    if (call.starts_with("|")) return outside(calls) == outside(calls_of_a_);
-    const auto own = calls.find(call), other = calls_of_a_.find(call);
-    return own != calls.end() && other != calls_of_a_.end() && own->second == other->second;
-  }
-
-  Counts ranks_, calls_of_a_;            // of a key how many ranks have it
-  std::map<std::size_t, Counts> calls_;  // by rank
-  std::map<std::string, ComparedPoint> begun_;
-};
-
 RecordingBlame compare(const PointsOfA& a, double gradient_noise, const RecordedProgram& b,
-                       const std::vector<RankGroups>& groups, bool by_rank,
-                       const RecordingEdit* edit) {
+                       const std::vector<RankGroups>& groups, PointNames names,
+                       PointsOfRanks together, const RecordingEdit* edit) {
   RecordingComparison comparison(a, groups, gradient_noise);
   comparison.begin(b);
-  PointNames names(b, by_rank);
-  PointsOfRanks together(a, b, by_rank);
   std::vector<PlayedEdit> edits;
   if (edit != nullptr) edits = played_edits(*edit);
   play_events(b, edits, [&](std::size_t index, const EventValues& values) {
@@ -298,9 +224,40 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
   if (first == nullptr || (what == Edited::kAlike && points == 1)) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
-  edit.largest = cause.largest;
+  if (cause.largest) edit.op = ReduceOp::kMax;
   edit.text = edit_text(*first, cause, points);
   return edit;
+}
+
+std::optional<ReduceOp> reduction_of(const RecordedEvent& event) {
+  std::optional<ReduceOp> op;
+  for (const GraphArgument& argument : event.args) {
+    const auto* text = std::get_if<std::string>(&argument.value);
+    if (text != nullptr && is_collective(event) && !op) op = parse_reduce_op(*text);
+  }
+  return op;
+}
+
+// For each line of collectives that may reduce by the wrong op, all of its events with another one:
+// a sum is doubted where its own result is wrong.
+std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_t wrong) {
+  std::map<std::pair<std::int32_t, ReduceOp>, RecordingEdit> by_line;
+  for (std::size_t i = 0; i < b.events.size(); ++i) {
+    const RecordedEvent& event = b.events[i];
+    const auto op = reduction_of(event);
+    const bool sums = op == ReduceOp::kSum;
+    if (!op || (sums && event.place != b.events[wrong].place)) continue;
+    RecordingEdit& edit = by_line[{event.place, *op}];
+    const auto& given = event.written.empty() ? event.out : event.written;
+    edit.places.emplace_back(i, given.at(0).id.id);
+    edit.op = sums ? ReduceOp::kMax : ReduceOp::kSum;
+    if (edit.places.size() > 1) continue;
+    edit.text = fmt::format("op=dist.ReduceOp.{}    # in place of {}, in {}, {}",
+                            sums ? "MAX" : "SUM", to_string(*op), event.op, place_of(b, event));
+  }
+  std::vector<RecordingEdit> all;
+  for (auto& [line, edit] : by_line) all.push_back(std::move(edit));
+  return all;
 }
 
 // A backward of the program, its first value and the loss.
@@ -359,19 +316,25 @@ const Backward& last_of_loss(const std::vector<Backward>& all) {
   return *std::find_if(all.rbegin(), all.rend(), is_of_loss);
 }
 
-// The line that is to be changed: the loss.
-BlamedValue blamed_loss(const RecordedProgram& b, const Backward& last, double factor) {
+// A line that is to be changed.
+BlamedValue blamed_line(const RecordedProgram& b, std::size_t event, std::int32_t number) {
   BlamedValue value;
   value.point.kind = PointKind::kResult;
-  value.point.event = last.made;
-  value.point.line = b.events[last.made].line;
-  value.point.value = last.loss;
-  value.point.op = b.events[last.made].op;
-  value.point.place = place_of(b, b.events[last.made]);
-  const std::int32_t only = b.events[last.made].rank;
+  value.point.event = event;
+  value.point.line = b.events[event].line;
+  value.point.value = number;
+  value.point.op = b.events[event].op;
+  value.point.place = place_of(b, b.events[event]);
+  const std::int32_t only = b.events[event].rank;
   for (std::size_t rank = 0; rank < b.ranks; ++rank) {
-    if (only < 0 || rank == static_cast<std::size_t>(only)) value.point.ranks.push_back(rank);
+    const bool is = only < 0 || is_collective(b.events[event]);
+    if (is || rank == static_cast<std::size_t>(only)) value.point.ranks.push_back(rank);
   }
+  return value;
+}
+
+BlamedValue blamed_loss(const RecordedProgram& b, const Backward& last, double factor) {
+  BlamedValue value = blamed_line(b, last.made, last.loss);
   value.what = fmt::format("every gradient of it is {} times A's", number_text(factor));
   value.cause = {.held = ValueHeld::kScaled, .factor = factor, .groups = {}};
   return value;
@@ -469,7 +432,9 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   const bool by_rank = a.ranks == b.ranks;
   const PointsOfA points = points_of(a, by_rank, gradient_noise);
   const std::vector<RankGroups> groups = groups_of(b);
-  RecordingBlame blame = compare(points, gradient_noise, b, groups, by_rank, nullptr);
+  const PointNames names(b, by_rank, StageNames(a, b));
+  const PointsOfRanks together(points, b, names);
+  RecordingBlame blame = compare(points, gradient_noise, b, groups, names, together, nullptr);
   order(blame);
   blame.types = judge_types(b, a.ranks == 1 ? &a : nullptr).wrong;
   if (blame.wrong.empty()) return blame;
@@ -478,11 +443,21 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   look_into(blame, a, b, groups);
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
-    RecordingBlame left = compare(points, gradient_noise, b, groups, by_rank, &edit);
+    RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
     order(left);
     if (!left.found()) blame.edits.push_back(edit);
     return left;
   };
+  for (const RecordingEdit& edit : other_reductions(b, blame.wrong.front().point.event)) {
+    after(edit);
+    if (blame.edits.empty()) continue;
+    const auto& [event, number] = edit.places.front();
+    BlamedValue value = blamed_line(b, event, number);
+    value.what = fmt::format("it reduces by {}, and by {} it is A's value",
+                             to_string(*reduction_of(b.events[event])), to_string(*edit.op));
+    blame.wrong.insert(blame.wrong.begin(), std::move(value));
+    return blame;
+  }
   const bool late =
       is_gradient(blame.wrong.front().point) || blame.wrong.front().point.kind == PointKind::kEnd;
   for (const Edited what : {Edited::kGradients, Edited::kFirst, Edited::kAlike}) {

@@ -507,8 +507,6 @@ class Lowering : Works {
     move(NodeKind::kToLocal, x, placed(from, without_partials(from.placements)), result);
   }
 
-  // Edits.
-
   GraphNode& edit_node(NodeKind kind, std::int32_t rank, std::string name, std::int32_t x) {
     played_.edits.insert(graph_.nodes.size());
     GraphNode& one = node(kind, rank);
@@ -519,7 +517,7 @@ class Lowering : Works {
 
   void change(const PlayedEdit& edit) {
     const std::int32_t rank = program_.events[event_].rank;
-    for (std::size_t i = 0; edit.op && i < graph_.nodes.size(); ++i) {
+    for (std::size_t i = 0; edit.groups.empty() && edit.op && i < graph_.nodes.size(); ++i) {
       if (played_.event_of[i] == event_) graph_.nodes[i].op = *edit.op;
     }
     for (const std::vector<std::int64_t>& group : edit.groups) {
@@ -528,7 +526,7 @@ class Lowering : Works {
         GraphNode& sum = edit_node(NodeKind::kCollective, static_cast<std::int32_t>(member),
                                    "all_reduce", edit.value);
         sum.in_place = true;
-        sum.op = edit.op;
+        sum.op = edit.op.value_or(ReduceOp::kSum);
         sum.args = {{std::vector{value(edit.value)}}, {std::vector{value(edit.value)}}};
         sum.group = group_of(group, 0);
       }

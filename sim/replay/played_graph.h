@@ -51,11 +51,10 @@ struct PlayedEdit {
   std::size_t event = 0;  ///< its index
   std::int32_t value = -1;
   std::vector<std::vector<std::int64_t>> groups;  ///< it is reduced over these; empty: it is not
-  ReduceOp op = ReduceOp::kSum;                   ///< by this
   std::vector<double> less;  ///< row-major elements of the last dims, taken away `times` times
   double times = 0;
   double factor = 1;                ///< then it is multiplied
-  std::optional<ReduceOp> op = {};  ///< the event's collectives reduce by it
+  std::optional<ReduceOp> op = {};  ///< of this reduction, or else of the event's collectives
 };
 
 PlayedGraph played_graph(const RecordedProgram& program, Looks looks = Looks::kChecks,

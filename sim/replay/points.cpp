@@ -67,8 +67,8 @@ std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t num
   return parts;
 }
 
-PointNames::PointNames(const RecordedProgram& program, bool by_rank)
-    : program_(program), by_rank_(by_rank) {
+PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames stages)
+    : program_(program), by_rank_(by_rank), stages_(std::move(stages)) {
   for (const RecordedEvent& event : program.events) {
     const bool root = event.kind == RecordedKind::kModule && !event.name.empty() &&
                       event.name == module_of(program, event);
@@ -77,16 +77,15 @@ PointNames::PointNames(const RecordedProgram& program, bool by_rank)
   for (const RecordedEvent& event : program.events) {
     if (event.kind != RecordedKind::kCall || event.by_library || !event.call) continue;
     calls_[{event.rank, *event.call}] =
-        counted(event, name_in(module_of(program, event)) + "|" + event.op);
+        counted(event, name_in(event, module_of(program, event)) + "|" + event.op);
   }
   counts_.clear();
 }
 
 // A wrapped model has the names of its own modules, and the outermost one none.
-std::string PointNames::name_in(std::string module) const {
-  if (roots_.contains(module)) return "";
-  if (module.starts_with("module.")) module.erase(0, 7);
-  return module;
+std::string PointNames::name_in(const RecordedEvent& event, const std::string& module) const {
+  if (module.empty()) return "";
+  return stages_.of(event.rank, roots_.contains(module) ? "" : without_wrapper(module));
 }
 
 std::string PointNames::counted(const RecordedEvent& event, const std::string& name) {
@@ -97,18 +96,18 @@ std::string PointNames::counted(const RecordedEvent& event, const std::string& n
 ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
                                    PointKind kind) const {
   ComparedPoint point{.key = std::move(key), .kind = kind};
-  point.name = name_in(module_of(program_, event));
+  point.name = name_in(event, module_of(program_, event));
   point.op = event.op;
   point.place = place_of(program_, event);
   return point;
 }
 
 std::string PointNames::name_of(const RecordedEvent& event) const {
-  std::string name = name_in(event.name);
+  std::string name = without_wrapper(event.name);
   for (const std::string& root : roots_) {
     if (name.starts_with(root + ".")) name.erase(0, root.size() + 1);
   }
-  return name;
+  return stages_.of(event.rank, name);
 }
 
 void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
@@ -151,7 +150,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
   } else if (event.kind == kBackward) {
     backwards_[event.rank] = &event;
   } else if (event.kind == kModule) {
-    const std::string key = counted(event, "module " + name_in(module_of(program_, event)));
+    const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));
     for (std::size_t i = 0; i < event.gives.size(); ++i) {
       add(fmt::format("{}[{}]", key, i), PointKind::kResult, event.gives[i]);
     }

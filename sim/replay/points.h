@@ -11,6 +11,7 @@
 #include "sim/recording/recorded_program.h"
 #include "sim/replay/event_values.h"
 #include "sim/replay/fingerprint.h"
+#include "sim/replay/stage_names.h"
 
 namespace shardlab {
 
@@ -51,7 +52,7 @@ struct ComparedPoint {
 class PointNames {
  public:
   /// `by_rank`: events of one rank have keys of their own. The program outlives it.
-  PointNames(const RecordedProgram& program, bool by_rank);
+  PointNames(const RecordedProgram& program, bool by_rank, StageNames stages = {});
 
   /// The points that the event at `index` makes, without their values.
   std::vector<ComparedPoint> named(std::size_t index);
@@ -59,7 +60,7 @@ class PointNames {
   std::vector<ComparedPoint> at(std::size_t index, const EventValues& values);
 
  private:
-  std::string name_in(std::string module) const;
+  std::string name_in(const RecordedEvent& event, const std::string& module) const;
   std::string counted(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
@@ -67,6 +68,7 @@ class PointNames {
 
   const RecordedProgram& program_;
   bool by_rank_;
+  StageNames stages_;
   std::set<std::string> roots_;  // names of modules that hold all others
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;

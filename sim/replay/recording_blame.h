@@ -20,11 +20,11 @@ struct RecordingEdit {
       places;  ///< event and value, as in ComparedPoint
   double factor = 1;
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
-  bool largest = false;               ///< to the largest in place of the sum
   /// Elements along the last dims that count so often too often.
   std::optional<std::pair<std::vector<double>, double>> added = {};
-  std::string parameter = {};  ///< the one added: its own gradient may still differ
-  std::string text;            ///< "dist.all_reduce(y)    # of ..."
+  std::optional<ReduceOp> op = {};  ///< of `reduced`, or else of the collectives at these events
+  std::string parameter = {};       ///< the one added: its own gradient may still differ
+  std::string text;                 ///< "dist.all_reduce(y)    # of ..."
 };
 
 /// A value of B that is not A's.

@@ -11,6 +11,7 @@ right where PyTorch with it computes what one process does, which these mistakes
 import ast
 import json
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -39,6 +40,7 @@ EDITS = {
     "sum_hidden": r"y = y \* 0.5 .*c10d.allreduce_.default, .*mistakes.py:\d+, and of 11 others",
     "times_ranks": r"loss = loss \* 0.5 .*mistakes.py:\d+",
     "sum_for_average": r"y = y \* 0.5 .*mistakes.py:\d+, and of 11 others",
+    "max_for_sum": r"op=dist.ReduceOp.SUM    # in place of max, in c10d.allreduce_.default, .*:\d+",
 }
 # Two recordings of one program on other numbers of ranks, or under another plan.
 ALIKE = (("llama_sp_2", "llama_sp_4"), ("mlp_tp_2", "mlp_tp_4"), ("llama_sp_4", "llama_tp_4"),
@@ -119,16 +121,19 @@ class BlameRecordings(Program):
         right = (FILES / "heads/one.json.gz", FILES / "heads/none.json.gz")
         self.assertIn("ok: ", self.fine("blame", *right))
         script = (FILES / "heads/heads.py").read_text(encoding="utf-8").splitlines()
-        for mistake, line in (("no_sum", "return (x @ weight.t())"),
-                              ("max", "return y.transpose(0, 1)")):
+        for mistake, line, told, edit in (
+                ("no_sum", "return (x @ weight.t())", "a term on each rank: their sum over ranks "
+                 "0-2 is A's value", "dist.all_reduce("),
+                ("max", "dist.all_reduce(x, op=", "it reduces by max, and by sum it is A's value",
+                 "op=dist.ReduceOp.SUM    # in place of max, in ")):
             with self.subTest(mistake):
                 code, output, errors = self.shardlab("blame", FILES / "heads/one.json.gz",
                                                      FILES / f"heads/{mistake}.json.gz")
                 self.assertEqual((code, errors), (1, ""), output)
                 number = 1 + next(i for i, text in enumerate(script) if line in text)
-                self.assertIn(f"attention  heads.py:{number}: the first of ", output)
-                self.assertIn("a term on each rank: their sum over ranks 0-2 is A's value", output)
-                self.assertIn("with this edit nothing differs:\n  + dist.all_reduce(", output)
+                self.assertIn(f"  heads.py:{number}: the first of ", output)
+                self.assertIn(told, output)
+                self.assertIn(f"with this edit nothing differs:\n  + {edit}", output)
 
     def test_stages_of_a_pipeline(self):
         """Each rank has values of its own, and names those of the whole model."""
@@ -173,6 +178,24 @@ class BlameRecordings(Program):
                 self.assertEqual((code, errors), (1, ""), output)
                 number = 1 + next(i for i, text in enumerate(script) if line in text)
                 self.assertIn(f"by_hand.py:{number}: the first of ", output)
+                self.assertIn(told, output)
+
+    def test_stages_that_are_models_of_their_own(self):
+        """Ranks have layers under equal names, which are others of the whole model."""
+        one = FILES / "own_stages/one.json.gz"
+        right = self.fine("blame", one, FILES / "own_stages/none.json.gz")
+        self.assertGreater(int(re.search(r"ok: (\d+) values of B are A's", right)[1]), 150)
+        script = (FILES / "own_stages/own_stages.py").read_text(encoding="utf-8").splitlines()
+        for mistake, place, line, told in (
+                ("other_epsilon", "norm  own_stages.py:{}: ", "self.mix(self.norm(x))", "rank 1"),
+                ("doubled_gradient", "own_stages.py:{}: ", "self.mix(self.norm(x))",
+                 "2 times A's value")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab(
+                    "blame", one, FILES / f"own_stages/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                number = 1 + next(i for i, text in enumerate(script) if line in text)
+                self.assertIn(place.format(number), output.splitlines()[1])
                 self.assertIn(told, output)
 
     def test_values_of_a_job_name_the_module(self):

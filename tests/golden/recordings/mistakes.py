@@ -34,7 +34,7 @@ MISTAKES = {
     "dp": {
         "none": "",
         "no_average": "blocks.1.down",  # the gradient of one parameter is left out
-        "sum_for_average": "mistakes.py",  # the line of the all_reduce
+        "sum_for_average": "mistakes.py", "max_for_sum": "mistakes.py",  # that of the all_reduce
         "other_norm": "blocks.1.norm",  # another epsilon on every rank
     },
     "clip": {  # as dp; gradients are clipped, which hides a factor of all of them
@@ -152,7 +152,8 @@ def program(way, mistake):
             for name, parameter in model.named_parameters():
                 if mistake == "no_average" and name == "blocks.1.down.weight":
                     continue
-                dist.all_reduce(parameter.grad)
+                dist.all_reduce(parameter.grad, dist.ReduceOp.MAX if mistake == "max_for_sum"
+                                else dist.ReduceOp.SUM)
                 if mistake not in ("sum_for_average", "sum_hidden"):
                     parameter.grad /= ranks
         if way == "clip":

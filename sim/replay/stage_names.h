@@ -1,0 +1,31 @@
+// stage_names.h - names of what ranks have in models of their own, as a stage of a pipeline, in the
+// whole model of another recording.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/recording/recorded_program.h"
+
+namespace shardlab {
+
+/// Parameters are known by shape and elements; modules by those of their parameters.
+class StageNames {
+ public:
+  StageNames() = default;
+  StageNames(const RecordedProgram& a, const RecordedProgram& b);
+
+  /// The name in A of B's module, parameter or gradient; one that A lacks for a part of a module.
+  std::string of(std::int32_t rank, const std::string& name) const;
+
+ private:
+  // Names in A by rank; empty where all parameters have A's. None: A has no such module.
+  std::vector<std::map<std::string, std::optional<std::string>>> names_;
+};
+
+/// Without the name of a wrapper.
+std::string without_wrapper(std::string name);
+
+}  // namespace shardlab
