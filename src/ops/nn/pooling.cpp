@@ -115,6 +115,12 @@ OutputMetas meta_avg_pool(const MetaArgs& args) {
   return {{resized(self, pooled_sizes(args, self, mean_pooling(args, 1)))}};
 }
 
+OutputMetas with_indices(OutputMetas values) {
+  values.push_back(values[0]);
+  values[1].meta.dtype = DType::kI64;
+  return values;
+}
+
 OutputMetas meta_max_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const std::size_t count = spatial_dims(args.op());
@@ -124,10 +130,7 @@ OutputMetas meta_max_pool(const MetaArgs& args) {
   const Pooling pooling{kernel, per_dim(args[2], count, kernel),
                         per_dim(args[3], count, Dims(count, 0)),
                         per_dim(args[4], count, Dims(count, 1)), args[5].to_bool()};
-  const TensorMeta values = resized(self, pooled_sizes(args, self, pooling));
-  TensorMeta indices = values;
-  indices.dtype = DType::kI64;
-  return {{values}, {indices}};
+  return with_indices({{resized(self, pooled_sizes(args, self, pooling))}});
 }
 
 /// fractional_max_pool..(self, kernel_size, output_size, random_samples): a number from [0, 1) for
@@ -152,10 +155,7 @@ OutputMetas meta_fractional_pool(const MetaArgs& args) {
          args[2].text(), args[1].text(), text_of_list(numbers.shape, ", "),
          text_of_list(self.shape, ", "));
   }
-  const TensorMeta values = resized(self, sizes);
-  TensorMeta indices = values;
-  indices.dtype = DType::kI64;
-  return {{values}, {indices}};
+  return with_indices({{resized(self, sizes)}});
 }
 
 OutputMetas meta_adaptive_pool(const MetaArgs& args) {
@@ -172,10 +172,7 @@ OutputMetas meta_adaptive_pool(const MetaArgs& args) {
 }
 
 OutputMetas meta_adaptive_max_pool(const MetaArgs& args) {
-  OutputMetas outputs = meta_adaptive_pool(args);
-  outputs.push_back(outputs[0]);
-  outputs[1].meta.dtype = DType::kI64;
-  return outputs;
+  return with_indices(meta_adaptive_pool(args));
 }
 
 /// (grad_output, self, ..): as self.

@@ -103,17 +103,12 @@ ViewMap map_reshape(std::span<const std::int64_t> from, std::span<const std::int
 }
 
 ViewMap map_expand(std::span<const std::int64_t> from, std::span<const std::int64_t> to) {
-  ViewMap map;
-  const std::size_t pad = to.size() - from.size();
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    if (i < pad) {
-      map.push_back(DimSource::fresh());
-      continue;
-    }
-    DimSource source = DimSource::input(static_cast<std::int64_t>(i - pad));
-    const bool same = to[i] == -1 || to[i] == 1 || to[i] == from[i - pad];
+  ViewMap map(to.size() - from.size(), DimSource::fresh());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::int64_t size = to[map.size()];
+    DimSource& source = map.emplace_back(DimSource::input(static_cast<std::int64_t>(i)));
+    const bool same = size == -1 || size == 1 || size == from[i];
     if (!same) source.kind = DimSource::Kind::kBroadcast;
-    map.push_back(source);
   }
   return map;
 }
@@ -139,16 +134,11 @@ ViewMap map_unsqueeze(std::size_t ndim, std::int64_t position) {
 }
 
 ViewMap map_repeat(std::size_t ndim, std::span<const std::int64_t> repeats) {
-  ViewMap map;
-  const std::size_t pad = repeats.size() - ndim;
-  for (std::size_t i = 0; i < repeats.size(); ++i) {
-    if (i < pad) {
-      map.push_back(DimSource::fresh());
-      continue;
-    }
-    DimSource source = DimSource::input(static_cast<std::int64_t>(i - pad));
-    if (repeats[i] != 1) source.kind = DimSource::Kind::kRepeat;
-    map.push_back(source);
+  ViewMap map(repeats.size() - ndim, DimSource::fresh());
+  for (std::size_t i = 0; i < ndim; ++i) {
+    const std::int64_t times = repeats[map.size()];
+    DimSource& source = map.emplace_back(DimSource::input(static_cast<std::int64_t>(i)));
+    if (times != 1) source.kind = DimSource::Kind::kRepeat;
   }
   return map;
 }
