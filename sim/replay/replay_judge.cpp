@@ -431,9 +431,10 @@ void ReplayJudge::inherit(Known& result, std::int32_t number, bool& any) const {
   result.parted = result.parted || from.parted;
   const bool floating = unit_roundoff(from.dtype) > 0;
   origin.exact = origin.exact && from.origin.exact && !floating;
-  if (!floating || from.size <= 0) return;
+  if (!floating || (from.size <= 0 && !from.vague)) return;  // NaN has no size
   result.of_vague = result.of_vague && from.vague;
-  origin.terms = any ? std::min(origin.terms, from.size) : from.size;
+  if (from.size > 0)
+    origin.terms = origin.terms > 0 ? std::min(origin.terms, from.size) : from.size;
   any = true;
 }
 
@@ -461,8 +462,7 @@ void ReplayJudge::compare(const Given& one, std::size_t index, std::size_t resul
   compare_print(one.field(), one, index, now);
   known(number) = now;
   note_memory(number, seen);
-  const bool writes = one.written() || (is_in_place(event().op) && one.index == 0);
-  if (writes) spread(number);
+  if (one.written() || (is_in_place(event().op) && one.index == 0)) spread(number);
 }
 
 void ReplayJudge::compare_print(const std::string& field, const Given& one, std::size_t index,
