@@ -1,6 +1,8 @@
 // Means and squared distances from them on the CPU, for variances: two sums in f64, in the order of
 // all reductions (row_reduce.h), so that results do not depend on the layout of a tensor.
 
+#include <cmath>
+
 #include "kernels/cpu_loops.h"
 #include "kernels/row_reduce.h"
 #include "kernels/scratch.h"
@@ -24,7 +26,15 @@ void CpuLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor& 
         return reduce_leaves<SumOp, Sum>(leaf, 0, layout.size());
       };
       // NaN if there are no elements.
-      const T middle = sum_of([](T x) { return x; }) / static_cast<double>(layout.size());
+      T middle = sum_of([](T x) { return x; }) / static_cast<double>(layout.size());
+      // The reference's mean steps from element to element, and is NaN behind an infinity.
+      if (layout.size() > 0 && !std::isfinite(squared_magnitude(middle))) {
+        middle = {};
+        const T* const x = rows.row(row);
+        for (std::int64_t i = 0; i < layout.size(); ++i) {
+          middle += (x[i] - middle) / static_cast<double>(i + 1);
+        }
+      }
       mean.data()[row] = middle;
       square.data()[row] = sum_of([=](T x) { return squared_magnitude(x - middle); });
     }

@@ -50,7 +50,7 @@ struct Linear {
   static Window window(const Scaling& scaling, std::int64_t result) {
     const double at = std::max(scaling.place(result), 0.0);
     const std::int64_t low = scaling.clamped(static_cast<std::int64_t>(at));
-    const double share = low + 1 < scaling.source ? at - static_cast<double>(low) : 0;
+    const double share = std::min(at - static_cast<double>(low), 1.0);
     return {{{low, 1 - share}, {scaling.clamped(low + 1), share}}};
   }
 };

@@ -138,8 +138,9 @@ Expression from_the_end(const Expression& x, std::string_view op, const Dims& di
 Gradients grad_cumprod(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
-  if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
   const Dims dims{context.inputs[1].to_int()};
+  const bool one = x.ndim() == 0 || x.shape()[index_of(wrap_dim(dims[0], x.ndim()))] == 1;
+  if (one) return {cast_like(calls, context.grads[0], x)};
   const auto backwards = [&](const Expression& values) {
     return from_the_end(values, "aten::cumsum", dims);
   };

@@ -101,23 +101,6 @@ Results aminmax(Calls& calls, const Arguments& args) {
   return {calls.one("aten::amin", {x, dims, args[2]}), calls.one("aten::amax", {x, dims, args[2]})};
 }
 
-/// std_mean.correction(self, dim, *, correction, keepdim)
-Results std_mean(Calls& calls, const Arguments& args) {
-  const Dims dims = ints_of(args[1]);
-  const DTensor x = grad::reduced(calls, args[0].tensor());
-  return {calls.one("aten::std.correction", {x, args[1], args[2], args[3]}),
-          calls.one("aten::mean.dim", {x, dims, args[3]})};
-}
-
-/// std_mean(self, unbiased), std_mean.dim(self, dim, unbiased, keepdim)
-Results std_mean_of_all(Calls& calls, const Arguments& args) {
-  return calls("aten::std_mean.correction",
-               {args[0], Argument(), args[1].to_bool() ? 1 : 0, Argument(false)});
-}
-Results std_mean_along(Calls& calls, const Arguments& args) {
-  return calls("aten::std_mean.correction", {args[0], args[1], args[2].to_bool() ? 1 : 0, args[3]});
-}
-
 /// norm.ScalarOpt_dim(self, p, dim, keepdim), norm.ScalarOpt_dim_dtype(.., dtype)
 Results norm_along(Calls& calls, const Arguments& args) {
   const Argument order = args[1].is_none() ? Argument(2) : args[1];
@@ -192,9 +175,6 @@ constexpr Row kCountingRows[] = {
     {"norm.ScalarOpt_dim"_op, nullptr, {}, norm_along, {}, "linalg_vector_norm"},
     {"norm.ScalarOpt_dim_dtype"_op, nullptr, {}, norm_along, {}, "linalg_vector_norm"},
     {"norm.ScalarOpt_dtype"_op, nullptr, {}, norm_as, {}, "linalg_vector_norm"},
-    {"std_mean"_op, nullptr, {}, std_mean_of_all, {}, "std and mean"},
-    {"std_mean.correction"_op, nullptr, {}, std_mean, {}, "std and mean"},
-    {"std_mean.dim"_op, nullptr, {}, std_mean_along, {}, "std and mean"},
 };
 // clang-format on
 

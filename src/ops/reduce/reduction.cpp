@@ -317,12 +317,8 @@ DTensor norm_slope(Calls& calls, const DTensor& x, const DTensor& norm, double o
     const DTensor count = calls.one("aten::sum.dim_IntList", {met, dims, true});
     return calls.one("aten::mul.Tensor", {sign, calls.one("aten::div.Tensor", {met, count})});
   }
-  DTensor scaled = power(size, order - 1);
-  if (order < 1) scaled = zero_where(scaled, x);
-  scaled = calls.one("aten::mul.Tensor", {sign, scaled});
-  DTensor scale = power(norm, 1 - order);
-  if (order >= 1) scale = zero_where(scale, norm);
-  return calls.one("aten::mul.Tensor", {scaled, scale});
+  const DTensor shares = power(calls.one("aten::div.Tensor", {size, norm}), order - 1);
+  return calls.one("aten::mul.Tensor", {sign, zero_where(shares, order < 1 ? x : norm)});
 }
 
 Gradients grad_norm(const GradContext& context) {
@@ -370,7 +366,7 @@ Gradients grad_kthvalue(const GradContext& context) {
 Gradients grad_nansum(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
   const Expression whole(context.calls, sum_gradient(context, dims, context.inputs[2].to_bool()));
-  return {whole.filled(in(context, 0).of("aten::isnan"), 0).value()};
+  return {(whole * !in(context, 0).of("aten::isnan")).value()};
 }
 
 /// norm.Scalar(self, p): of all elements.

@@ -40,10 +40,10 @@ Gradients grad_var(const GradContext& context) {
   const DTensor distance = calls.one("aten::sub.Tensor", {x, mean});
   const double freedom = count - correction;
   if (context.inputs[1].is_none() && freedom <= 0) {
-    const Expression flow(calls, gradient), apart(calls, distance);
+    const Expression flow(calls, gradient), met(calls, calls.one("aten::eq.Tensor", {x, mean}));
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const DTensor slope = calls.one("aten::full_like", {distance, kInfinity});
-    return {flow.times(Expression(calls, slope).filled(apart.eq(0), std::nan(""))).value()};
+    return {flow.times(Expression(calls, slope).filled(met, std::nan(""))).value()};
   }
   const DTensor scaled = calls.one("aten::mul.Scalar", {gradient, 2.0 / freedom});
   return {calls.one("aten::mul.Tensor", {distance, scaled})};
@@ -61,9 +61,10 @@ Gradients grad_deviation(const GradContext& context) {
 }
 
 // Each result contributes its part, if it has a gradient.
-Gradients grad_var_mean(const GradContext& context) {
+template <Gradients (*of_spread)(const GradContext&)>
+Gradients grad_of_both(const GradContext& context) {
   Calls& calls = context.calls;
-  Gradients gradients = context.grads[0].defined() ? grad_var(context) : Gradients(1);
+  Gradients gradients = context.grads[0].defined() ? of_spread(context) : Gradients(1);
   if (!context.grads[1].defined()) return gradients;
   const GradContext of_mean{
       calls, context.inputs, context.outputs, {&context.grads[1], 1}, context.needs};
@@ -82,10 +83,12 @@ constexpr const char* kSpread = "spreads of pieces do not add up";
 constexpr Row kSpreadRows[] = {
     {"std.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
      {grad_deviation, "self result"}, kSpread, kAllowUneven},
+    {"std_mean.correction"_op, meta_spread_and_mean, kept_dims_rule<NoDims::kAll>,
+     KernelId::kStdMean, {grad_of_both<grad_deviation>, "self result0"}, kSpread, kAllowUneven},
     {"var.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
      {grad_var, "self"}, kSpread, kAllowUneven},
     {"var_mean.correction"_op, meta_spread_and_mean, kept_dims_rule<NoDims::kAll>,
-     KernelId::kVarMean, {grad_var_mean, "self"}, kSpread, kAllowUneven},
+     KernelId::kVarMean, {grad_of_both<grad_var>, "self"}, kSpread, kAllowUneven},
 };
 // clang-format on
 

@@ -497,6 +497,8 @@ constexpr Row kCompositeRows[] = {
     {"softmax.int"_op, nullptr, {}, softmax<"_softmax">, {}, "_softmax"},
     {"std"_op, nullptr, {}, spread<"std.correction">, {}, "std.correction"},
     {"std.dim"_op, nullptr, {}, spread<"std.correction">, {}, "std.correction"},
+    {"std_mean"_op, nullptr, {}, spread<"std_mean.correction">, {}, "std_mean.correction"},
+    {"std_mean.dim"_op, nullptr, {}, spread<"std_mean.correction">, {}, "std_mean.correction"},
     {"sum_to_size"_op, nullptr, {}, sum_to_size, {}, "sum"},
     {"to.device"_op, nullptr, {}, to_device, {}, "_to_copy where something changes"},
     {"to.dtype"_op, nullptr, {}, to_dtype, {}, "_to_copy where something changes"},

@@ -54,6 +54,29 @@ TEST_CASE("variance along dims, with the mean beside it") {
   CHECK(values_of<float>(mean) == std::vector<float>{3, 7});
 }
 
+TEST_CASE("a mean beside a variance is NaN behind an infinity that an element follows") {
+  Kernels kernels;
+  constexpr float kFar = float(kInfinity);
+  const Tensor x = kernels.f32({4, 3}, {1, kFar, 2, 1, 2, kFar, kFar, kFar, 1, 3, 1, -kFar});
+  const Tensor variance = empty(kernels.device(), Dims{4}, DType::kF32);
+  const Tensor mean = empty(kernels.device(), Dims{4}, DType::kF32);
+  kernels.run(KernelId::kVarMean, {x, Dims{1}, Scalar(1), Scalar(false)},
+              std::vector<Tensor>{variance, mean});
+  const std::vector<float> means = values_of<float>(mean);  // torch 2.15
+  CHECK(std::isnan(means[0]));
+  CHECK(means[1] == kFar);
+  CHECK(std::isnan(means[2]));
+  CHECK(means[3] == -kFar);
+  for (const float one : values_of<float>(variance)) CHECK(std::isnan(one));
+
+  const Tensor large = kernels.tensor<double>({3}, DType::kF64, {1e308, 1e308, 1e308});
+  const Tensor spread = empty(kernels.device(), Dims{}, DType::kF64);
+  const Tensor middle = empty(kernels.device(), Dims{}, DType::kF64);
+  kernels.run(KernelId::kVarMean, {large, std::monostate{}, Scalar(1), Scalar(false)},
+              std::vector<Tensor>{spread, middle});
+  CHECK(values_of<double>(middle)[0] == doctest::Approx(1e308));
+}
+
 TEST_CASE("a large offset does not cancel the variance") {
   Kernels kernels;
   const Tensor x = kernels.f32({3}, {16777214, 16777215, 16777216});

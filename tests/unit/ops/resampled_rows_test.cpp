@@ -8,6 +8,9 @@
 namespace shardlab {
 namespace {
 
+using test::kInf;
+using test::kNan;
+
 const test::TorchRow kConvolutions[] = {
     {"y = F.conv1d(x, w, b, padding='same')",
      "x f64[1, 5]; w f64[2, 1, 3]; b f64[2]",
@@ -133,6 +136,14 @@ const test::TorchRow kResampled[] = {
      "f64[1, 1, 4]",
      {0, 1.2402344, 1.046875, -0.515625},
      {0.25, 0.625, -2.875}},
+    {"y = F.interpolate(torch.where(i > 0, x, float('inf'))[None], scale_factor=2.0, "
+     "mode='linear')",
+     "x f64[5, 2]; i i64[5, 2]<4",
+     "f64[1, 5, 4]",
+     {0,    0.4960938, 1.4882812, 1.984375,  kNan,      kInf,    kInf,
+      kInf, 0.984375,  1.1367188, 1.4414062, 1.59375,   kNan,    kInf,
+      kInf, kInf,      1.71875,   1.4882812, 1.0273438, 0.796875},
+     {0.25, -2.25, 0, 0, 4.25, -6.25, 0, 0, 8.25, -10.25}},
     {"y = F.interpolate(x, size=5, mode='linear', align_corners=True)",
      "x f64[1, 1, 3]",
      "f64[1, 1, 5]",

@@ -7,6 +7,7 @@
 namespace shardlab {
 namespace {
 
+using test::kInf;
 using test::kNan;
 const test::TorchRow kQuantiles[] = {
     {"y = torch.quantile(x, 0.3)", "x f64[5]", "f64[]", {-0.4125}, {0.2, 0, 0.8, 0, 0}},
@@ -188,6 +189,34 @@ const test::TorchRow kCovariances[] = {
      {1.4628205, 0.11875},
      {-0.4202947, -0.0811596, -0.5084164, -0.7380669, -0.2520623}},
     {"y = torch.var(x, 0)", "x f64[1, 2]", "f64[2]", {kNan, kNan}, {kNan, kNan}},
+    {"y = torch.std_mean(torch.where(i > 0, x, float('inf')), 1)",
+     "x f64[4, 3]; i i64[4, 3]<4",
+     "f64[4], f64[4]",
+     {kNan, kNan, kNan, kNan, kInf, kNan, kNan, kNan},
+     {kNan, kNan, 0, 0, kNan, kNan, 0, 0, kNan, kNan, 0, 0}},
+    {"y = torch.var_mean(torch.where(i > 0, x, -float('inf')), 0)",
+     "x f64[4, 3]; i i64[4, 3]<4",
+     "f64[3], f64[3]",
+     {kNan, kNan, kNan, kNan, kNan, kNan},
+     {kInf, -kInf, 0, 0, -kInf, kInf, 0, 0, kInf, kInf, 0, 0}},
+    {"y = torch.var((x + 1) * float('inf'))", "x f64[1]", "f64[]", {kNan}, {kNan}},
+    {"y = torch.cumprod(torch.where(i > 0, x, float('inf')), 1)",
+     "x f64[5, 1]; i i64[5, 1]<4",
+     "f64[5, 1]",
+     {0, 1.984375, kInf, kInf, 0.984375},
+     {1, -2, 0, 0, 5}},
+    {"y = torch.nanmean(torch.where(i > 0, x, float('nan')), 1)",
+     "x f64[5, 2]; i i64[5, 2]<4",
+     "f64[5]",
+     {0.9921875, kNan, 1.2890625, kNan, 1.2578125},
+     {0.5, 0.5, 0, 0, 1.5, 1.5, 0, 0, 2.5, 2.5}},
+    {"y = torch.nanmean(x * float('nan'), 0)", "x f64[2, 1]", "f64[1]", {kNan}, {kNan, kNan}},
+    // The definition; torch's cubes in f32 are 0.
+    {"y = torch.linalg.vector_norm(x * 1e-20, 3.0) * 1e20",
+     "x f32[2]",
+     "f32[]",
+     {1.984375},
+     {0, 1}},
     {"y = torch.var(x)",
      "x c128[5]",
      "f64[]",
