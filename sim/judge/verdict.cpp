@@ -307,7 +307,7 @@ class Verification {
     if (!held || !expected || report.replicas_differ) return false;
     const double relative = taken_as_equal(!inputs_.ranks_in_f64.empty(), held->front().meta.dtype);
     const auto label = label_of(*held, *expected, *report.spec->layout(), relative);
-    return label && label->by_rows && label->placements == report.spec->placements();
+    return label && label->by_rows() && label->placements == report.spec->placements();
   }
 
   DefUse::Ids before(const ValueReport& report) { return flow().made_of(nodes_of(flow(), report)); }
@@ -353,7 +353,8 @@ class Verification {
       for (std::size_t rank = 0; rank < told.recordings.size(); ++rank) {
         const auto own = numbers_of(*told.recordings[rank], report);
         const auto all = expected_of(inputs_, report);
-        if (!own || !all || is_blank(*own) || same_values(*own, *all)) continue;
+        if (!own || !all || is_blank(*own)) continue;
+        if (close_numbers(*own, *all, rounding::kRelativeInF64)) continue;
         report.facts.fits = ValueFacts::Fits::kNo;
         report.comparison.what =
             fmt::format("one rank sends it to all, and rank {} has another value of it", rank);
@@ -368,11 +369,6 @@ class Verification {
       return std::ranges::adjacent_find(numbers, std::ranges::not_equal_to{}) == numbers.end();
     };
     return uniform(value.reals) && uniform(value.integers);
-  }
-
-  static bool same_values(const GlobalValue& a, const GlobalValue& b) {
-    return a.meta.shape == b.meta.shape && a.integers == b.integers &&
-           all_close(a.reals, b.reals, rounding::kRelativeInF64 * largest_finite(b.reals));
   }
 
   void look_for_literals() {
@@ -500,11 +496,7 @@ class Verification {
                        cause.text.find("=P(") == std::string::npos;
     const bool number = cause.id == causes::kUnequalNumber;
     if (traits_.leaves && !label && !number) {
-      if (auto step = cause_by_steps(report)) {
-        const bool named = cause.id == causes::kTermAdded && step->id == causes::kReplicaCounted;
-        if (named) step->id = cause.id;  // the number has a name of its own
-        return *step;
-      }
+      if (auto step = cause_by_steps(report)) return *step;
       if (auto part = cause_by_parts(report)) return *part;
     }
     if (cause.empty()) {
@@ -538,8 +530,7 @@ class Verification {
   }
 
   bool follows(const ValueReport& report, const DefUse::Ids& from) {
-    return std::ranges::any_of(nodes_of(flow(), report),
-                               [&](DefUse::Id id) { return std::ranges::binary_search(from, id); });
+    return meet(nodes_of(flow(), report), from);
   }
 
   std::optional<Cause> cause_by_parts(const ValueReport& report) {

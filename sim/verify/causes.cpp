@@ -110,7 +110,7 @@ Sentence not_reduced(const Evidence& evidence) {
   if (evidence.layout == nullptr || evidence.held.empty() || terms) return std::nullopt;
   const auto label =
       label_of(evidence.held, evidence.expected, *evidence.layout, evidence.relative);
-  if (!label || label->by_rows) return std::nullopt;
+  if (!label || label->by_rows()) return std::nullopt;
   std::string text;
   int reductions = 0;
   for (std::size_t dim = 0; dim < label->placements.size(); ++dim) {
@@ -172,26 +172,6 @@ Numbers broadcast(const GlobalValue& value, const TensorMeta& like) {
     result[i] = value.reals[static_cast<std::size_t>(at)];
   }
   return result;
-}
-
-// Something is added on every rank before a sum, and so n times.
-Sentence added_too_often(const Evidence& evidence) {
-  if (largest_finite(evidence.expected.reals) == 0) return std::nullopt;
-  const Numbers off = minus(evidence.got.reals, evidence.expected.reals);
-  for (const KnownValue& known : evidence.known) {
-    const Numbers term = broadcast(known.value, evidence.expected.meta);
-    const auto factor = factor_between(off, term, rounding::kDifference * evidence.relative);
-    if (!factor || !close_to(*factor, std::round(*factor))) continue;
-    const double more = std::round(*factor);
-    const std::string source = more > 0 ? source_of(more + 1, evidence) : "";
-    if (source.find(" ranks") != source.npos || source.find(" mesh dim ") != source.npos) {
-      return fmt::format("{} is added {:.0f} times instead of once, and {}: add it after the sum",
-                         known.name, more + 1, source);
-    }
-    if (more == -1) return fmt::format("{} is missing: the difference is just that", known.name);
-    return fmt::format("it is off by {:.0f} times {}", more, known.name);
-  }
-  return std::nullopt;
 }
 
 // w - lr * g with a wrong g: the value added to a known value is off by a factor.
@@ -412,7 +392,7 @@ constexpr Hypothesis kHypotheses[] = {
     {causes::kMissingSum, not_reduced},      {causes::kFactor, factor_off},
     {causes::kOtherLabel, other_label},      {causes::kOtherLabel, joined_elsewhere},
     {causes::kOtherChunk, chunk_of_another}, {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update},   {causes::kTermAdded, added_too_often},
+    {causes::kMissingSum, term_in_update},
 };
 
 // A single number is often a multiple of another: there these come after a call that lost the

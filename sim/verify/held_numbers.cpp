@@ -1,6 +1,8 @@
 // Nothing here allows for rounding.
 #include "sim/verify/held_numbers.h"
 
+#include "sim/verify/compare.h"
+
 namespace shardlab {
 
 GlobalValue in_reals(GlobalValue value) {
@@ -13,6 +15,11 @@ GlobalValue in_reals(GlobalValue value) {
 
 bool same_numbers(const GlobalValue& a, const GlobalValue& b) {
   return a.meta.shape == b.meta.shape && a.reals == b.reals && a.integers == b.integers;
+}
+
+bool close_numbers(const GlobalValue& a, const GlobalValue& b, double relative) {
+  return a.meta.shape == b.meta.shape && a.integers == b.integers &&
+         all_close(a.reals, b.reals, relative * largest_finite(a.reals));
 }
 
 Dims index_of(std::int64_t element, const Dims& shape) {

@@ -62,11 +62,6 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
                      text_of_list(index, ", "));
 }
 
-bool close(const GlobalValue& a, const GlobalValue& b, double relative) {
-  if (a.meta.shape != b.meta.shape || a.integers != b.integers) return false;
-  return all_close(a.reals, b.reals, relative * largest_finite(a.reals));
-}
-
 ValueFacts::Fits fits_of(bool terms, bool replicated) {
   using Fits = ValueFacts::Fits;
   return terms ? Fits::kTerms : replicated ? Fits::kReplicas : Fits::kPieces;
@@ -260,8 +255,8 @@ void OneValue::add_faults(const std::vector<AssemblyFault>& faults, const DTenso
   for (std::int64_t index = 0; index < layout.size() && near; ++index) {
     const Coordinate first = representative(spec, layout.coordinate_at_index(index));
     const auto other = static_cast<std::size_t>(layout.index_of(first));
-    near = close(whole_value(pieces[static_cast<std::size_t>(index)].local()),
-                 whole_value(pieces[other].local()), relative(spec.dtype()));
+    near = close_numbers(whole_value(pieces[static_cast<std::size_t>(index)].local()),
+                         whole_value(pieces[other].local()), relative(spec.dtype()));
   }
   report.facts.by_order = near;
   if (near) return;
@@ -363,7 +358,8 @@ bool OneValue::replicas(ValueReport& report) {
     last = &local;
     GlobalValue value = whole_value(local);
     if (before && !same_numbers(*before, value)) {
-      report.facts.alike = report.facts.alike && close(*before, value, relative(local.dtype()));
+      report.facts.alike =
+          report.facts.alike && close_numbers(*before, value, relative(local.dtype()));
       report.facts.by_order = true;
     }
     if (!is_rank_local(held->value) || !inputs_.leaves) keep(report, value, rank);
@@ -436,7 +432,7 @@ bool OneValue::labelled(ValueReport& report) {
   report.reason = text_of(*report.label, *inputs_.mesh);
   report.comparison = {};
   report.comparison.agreement = Agreement::kEnvelope;
-  if (report.label->by_rows) return true;
+  if (report.label->by_rows()) return true;
   const Answer answer = compared(put_together(held, *report.label, *inputs_.mesh), false, 0);
   if (answer.known && !disagrees(answer.comparison)) report.comparison = answer.comparison;
   return true;

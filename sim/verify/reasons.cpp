@@ -89,10 +89,8 @@ class Reasons {
     const auto made = flow_.makes(nodes_of(flow_, report));
     for (const ValueReport& other : reports_) {
       if (other.facts.role == ValueFacts::Role::kOnTheWay || &other == &report) continue;
-      const auto nodes = nodes_of(flow_, other);
-      const bool follows = std::ranges::any_of(
-          nodes, [&](DefUse::Id id) { return std::ranges::binary_search(made, id); });
-      if (follows) return fmt::format("{}, line {}", other.name, other.line);
+      if (!meet(nodes_of(flow_, other), made)) continue;
+      return fmt::format("{}, line {}", other.name, other.line);
     }
     return "all that is asserted of it";
   }
@@ -143,7 +141,7 @@ class Reasons {
       if (varies) dims.push_back(inputs_.mesh->names()[dim]);
     }
     const std::string along = dims.empty() ? "" : " of pieces along " + text_of_list(dims, " and ");
-    return fmt::format("each rank's own{}{}{}: {}", made.empty() ? "" : ", " + made, along, "",
+    return fmt::format("each rank's own{}{}: {}", made.empty() ? "" : ", " + made, along,
                        held(report));
   }
 

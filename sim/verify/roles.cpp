@@ -16,16 +16,10 @@ using Role = ValueFacts::Role;
 
 bool holds(const Ids& ids, DefUse::Id id) { return std::ranges::binary_search(ids, id); }
 
-bool meet(const Ids& a, const Ids& b) {
-  return std::ranges::any_of(a, [&](DefUse::Id id) { return holds(b, id); });
-}
-
 class Roles {
  public:
   Roles(const RoleInputs& inputs, std::vector<ValueReport>& reports)
       : inputs_(inputs), flow_(*inputs.flow), reports_(reports) {
-    const Ids after = flow_.makes(inputs.literals);
-    literals_ = after;
     for (DefUse::Id id = 0; id < flow_.nodes().size(); ++id) {
       if (inputs.cut_elements.contains(flow_.line_of(id))) cut_.push_back(id);
     }
@@ -39,7 +33,6 @@ class Roles {
       facts.starts_backward = follows_at_once(nodes_[i], Kind::kBackward);
       facts.by_rank = by_rank(nodes_[i]);
       facts.other_program = other_program(reports_[i], nodes_[i]);
-      facts.literal = meet(nodes_[i], literals_);
     }
     std::vector<std::size_t> ends;
     for (std::size_t i = 0; i < reports_.size(); ++i) {
@@ -228,10 +221,14 @@ class Roles {
   const DefUse& flow_;
   std::vector<ValueReport>& reports_;
   std::vector<Ids> nodes_;  // by report
-  Ids literals_, cut_;
+  Ids cut_;
 };
 
 }  // namespace
+
+bool meet(const DefUse::Ids& a, const DefUse::Ids& b) {
+  return std::ranges::any_of(a, [&](DefUse::Id id) { return holds(b, id); });
+}
 
 DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t begin) {
   const auto made_here = [&](DefUse::Id id) {

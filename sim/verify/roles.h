@@ -19,8 +19,6 @@ struct RoleInputs {
   std::set<SourceSpan> pieces;
   /// Lines at which an element of a cut dim is taken by a local index.
   std::set<int> cut_elements;
-  /// Nodes whose number of the text is a size of the mesh.
-  DefUse::Ids literals;
 };
 
 /// Fills in the facts that the text gives: roles, and what is before each value.
@@ -34,6 +32,8 @@ void find_outcomes(const DefUse& flow, std::vector<ValueReport>& reports);
 /// leads.
 DefUse::Ids made_from(const DefUse& flow, const DefUse::Ids& held, std::uint32_t begin);
 
+/// Some node is in both, of which `b` is sorted.
+bool meet(const DefUse::Ids& a, const DefUse::Ids& b);
 /// The nodes of a value.
 DefUse::Ids nodes_of(const DefUse& flow, const ValueReport& report);
 

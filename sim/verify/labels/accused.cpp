@@ -158,7 +158,7 @@ std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& l
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
     const auto& label = call.operands[i];
     if (!label || !label->placements[mesh_dim].is_shard()) continue;
-    auto& which = label->by_rows ? moved : in_order;
+    auto& which = label->by_rows() ? moved : in_order;
     if (!which) which = i;
   }
   if (!in_order || !moved) return std::nullopt;
@@ -254,9 +254,7 @@ class Accusation {
       if (!cause || (cuts && lost && lost->id != causes::kOnPieces)) cause = std::move(lost);
     }
     if (cause) return cause;
-    const bool by_rank = std::ranges::any_of(
-        call.held, [&](const LoggedCall* own) { return own->numbers != call.own().numbers; });
-    if (by_rank) {
+    if (by_rank(call)) {
       if (auto mean = own_divisor(call)) return mean;
       return found(call, causes::kOtherChunk,
                    fmt::format("{} takes another part than its rank's", at(call)));
@@ -313,17 +311,10 @@ class Accusation {
         whole && (call.own().name().starts_with("add") || call.own().name().starts_with("sub"));
     if (adds && form.placements[mesh_dim].is_partial()) return added(call, *whole, mesh_dim);
     const ReduceOp op = call.operands[term]->placements[mesh_dim].op;
-    if (is_extreme(op)) {
-      return found(call, causes::kOtherReduction,
-                   fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
-                               "over {} is missing before it",
-                               at(call), shardlab::text_of(op), name, to_string(op), name));
-    }
-    return found(call, causes::kMissingSum,
+    return found(call, is_extreme(op) ? causes::kOtherReduction : causes::kMissingSum,
                  fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
                              "over {} is missing before it",
-                             at(call), shardlab::text_of(op), name,
-                             op == ReduceOp::kAvg ? "avg" : "sum", name));
+                             at(call), shardlab::text_of(op), name, to_string(op), name));
   }
 
   // A number that is added is a replica that was summed up as if it were a piece.

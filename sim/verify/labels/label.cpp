@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/row_order.h"
 
 namespace shardlab {
@@ -242,7 +243,6 @@ std::optional<Label> label_by_rows(const std::vector<GlobalValue>& held, const P
   const std::uint32_t dims = varying(parts, layout, allowed);
   if (dims == 0) return std::nullopt;
   Label label{Placements(layout.ndim(), Placement::replicate()), ShardOrder(layout.ndim(), -1)};
-  label.by_rows = true;
   for (std::size_t tensor_dim = 0; tensor_dim < whole.meta.shape.size(); ++tensor_dim) {
     std::int32_t place = 0;
     for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
@@ -266,10 +266,13 @@ std::optional<Label> label_by_rows(const std::vector<GlobalValue>& held, const P
     if (rows != whole.meta.shape[tensor_dim]) continue;
     const GlobalValue joined = put_together(held, label, layout);
     const auto order = row_order(joined, whole, tensor_dim, relative);
-    if (order && deals_rows(*order, lengths)) return label;
-    for (const auto& usual : usual_orders(rows, std::ssize(lengths))) {
-      if (has_rows(joined, whole, tensor_dim, usual, relative)) return label;
+    if (order && deals_rows(*order, lengths)) label.rows = *order;
+    for (auto& usual : usual_orders(rows, std::ssize(lengths))) {
+      if (label.by_rows() || std::ssize(usual) != rows) continue;
+      const GlobalValue dealt = in_order(whole, tensor_dim, usual);
+      if (close_numbers(dealt, joined, relative)) label.rows = std::move(usual);
     }
+    if (label.by_rows()) return label;
   }
   return std::nullopt;
 }
@@ -392,7 +395,7 @@ std::string text_of(const Label& label, const MeshLayout& layout) {
                         text_of(label.placements[dim], layout.names()[dim]));
   }
   if (text.empty()) return "all ranks hold the same";
-  return "each rank holds " + text + (label.by_rows ? ", in an order of its own" : "");
+  return "each rank holds " + text + (label.by_rows() ? ", in an order of its own" : "");
 }
 
 }  // namespace shardlab

@@ -19,9 +19,10 @@ struct Label {
   Placements placements;
   /// The order in which mesh dims cut one tensor dim.
   ShardOrder order;
-  /// The pieces have the whole one's rows in another order of ranks: swapped, dealt out in turn, in
-  /// a zigzag. Each rank's own rows follow each other as they do in the whole.
-  bool by_rows = false;
+  /// The rows of the whole as the ranks' pieces have them, if in another order: swapped, dealt out
+  /// in turn, in a zigzag. Each rank's own rows follow each other as they do in the whole.
+  std::vector<std::int64_t> rows = {};
+  bool by_rows() const { return !rows.empty(); }
   bool operator==(const Label&) const = default;
   /// All ranks hold the same.
   bool is_replicated() const;

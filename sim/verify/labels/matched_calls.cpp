@@ -37,7 +37,7 @@ bool is_cut_in(const Sources& sources, std::size_t dim, const auto& way) {
 bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
                   const GlobalValue& whole, const std::string& name, const Sources& sources,
                   const MeshLayout& layout, double relative) {
-  if (label.by_rows && name.find("sort") != std::string::npos) return true;
+  if (label.by_rows() && name.find("sort") != std::string::npos) return true;
   const bool gives = name.find("max") != name.npos || name.find("min") != name.npos ||
                      name == "any" || name == "all";
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
@@ -168,6 +168,11 @@ std::vector<GlobalValue> held_of(const MatchedCall& call, Values values, std::si
     if (place < (own->*values).size()) held.push_back((own->*values)[place]);
   }
   return held;
+}
+
+bool by_rank(const MatchedCall& call) {
+  return std::ranges::any_of(
+      call.held, [&](const LoggedCall* own) { return own->numbers != call.own().numbers; });
 }
 
 bool all_alike(const std::vector<GlobalValue>& held) {

@@ -29,6 +29,8 @@ struct MatchedCall {
 /// some have none.
 std::vector<GlobalValue> held_of(const MatchedCall& call,
                                  std::vector<GlobalValue> LoggedCall::*which, std::size_t place);
+/// Ranks give it other numbers.
+bool by_rank(const MatchedCall& call);
 bool all_alike(const std::vector<GlobalValue>& held);
 
 /// In the order of the first rank, each step on plain tensors that all ranks made, and one device,

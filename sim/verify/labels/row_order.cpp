@@ -67,16 +67,22 @@ std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const
   return order ? std::optional(std::move(order->rows)) : std::nullopt;
 }
 
-bool has_rows(const GlobalValue& got, const GlobalValue& whole, std::size_t dim,
-              const std::vector<std::int64_t>& order, double relative) {
-  if (got.meta.shape != whole.meta.shape || is_complex(got.meta.dtype)) return false;
-  const std::vector<Row> held = rows_of(got, dim), right = rows_of(whole, dim);
-  if (order.size() != held.size()) return false;
-  const double allowed = relative * largest_finite(whole.reals);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!all_close(held[i], right[static_cast<std::size_t>(order[i])], allowed)) return false;
-  }
-  return true;
+GlobalValue in_order(const GlobalValue& whole, std::size_t dim,
+                     const std::vector<std::int64_t>& order) {
+  GlobalValue result = whole;
+  const Dims& shape = whole.meta.shape;
+  std::int64_t inner = is_complex(whole.meta.dtype) ? 2 : 1;
+  inner *= product(std::span(shape).subspan(dim + 1));
+  const auto put = [&](const auto& from, auto& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const std::int64_t at = static_cast<std::int64_t>(i), row = at / inner % shape[dim];
+      const std::int64_t other = order[static_cast<std::size_t>(row)];
+      to[i] = from[static_cast<std::size_t>(at + (other - row) * inner)];
+    }
+  };
+  put(whole.reals, result.reals);
+  put(whole.integers, result.integers);
+  return result;
 }
 
 }  // namespace shardlab

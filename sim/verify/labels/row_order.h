@@ -26,8 +26,8 @@ std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& who
 std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const GlobalValue& whole,
                                                    std::size_t dim, double relative);
 
-/// Whether `got` has the rows of `whole` in this order.
-bool has_rows(const GlobalValue& got, const GlobalValue& whole, std::size_t dim,
-              const std::vector<std::int64_t>& order, double relative);
+/// The rows of `whole` along a dim in this order.
+GlobalValue in_order(const GlobalValue& whole, std::size_t dim,
+                     const std::vector<std::int64_t>& order);
 
 }  // namespace shardlab

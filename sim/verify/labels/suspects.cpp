@@ -15,6 +15,7 @@
 #include "sim/language/run/call_names.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
+#include "sim/verify/labels/row_order.h"
 
 namespace shardlab {
 
@@ -24,8 +25,6 @@ using Kind = LoggedCall::Kind;
 using Numbers = std::vector<GlobalValue>;
 
 constexpr std::size_t kMostTrials = 24;
-
-bool is_known(const std::optional<Label>& label) { return label.has_value(); }
 
 // The number of dims of `from` whose product each dim of `to` is; nothing if `to` is no flattening.
 std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& to) {
@@ -79,6 +78,16 @@ Numbers parts_of(const GlobalValue& whole, const Placements& placements, const M
     });
   }
   return parts;
+}
+
+// The whole with the rows of an operand that ranks took in an order of their own.
+std::optional<GlobalValue> as_dealt(const GlobalValue& whole, const Label& label) {
+  const auto cut =
+      std::ranges::find_if(label.placements, [](const Placement& p) { return p.is_shard(); });
+  if (!label.by_rows() || cut == label.placements.end()) return std::nullopt;
+  const auto dim = static_cast<std::size_t>(cut->dim);
+  if (whole.meta.shape[dim] != std::ssize(label.rows)) return std::nullopt;
+  return in_order(whole, dim, label.rows);
 }
 
 // The same step of all passes of a loop.
@@ -152,7 +161,8 @@ class Accuser {
   bool has_lost(std::size_t i) {
     const MatchedCall& call = calls_[i];
     const bool lost =
-        !call.results.empty() && !std::ranges::all_of(call.results, is_known) &&
+        !call.results.empty() &&
+        !std::ranges::all_of(call.results, &std::optional<Label>::has_value) &&
         std::ranges::all_of(call.whole_results, &std::optional<GlobalValue>::has_value);
     if (!lost || call.own().kind == Kind::kToLocal) return false;
     if (call.own().kind == Kind::kGradient) return true;
@@ -218,9 +228,10 @@ class Accuser {
     std::vector<Form> forms;
     // A view into sizes of the whole has other sizes on a piece.
     const bool sized = call.own().kind == Kind::kOp && call.own().name().ends_with("view");
-    const auto add = [&](const Placements& placements) {
-      if (std::ranges::find(forms, placements, &Form::placements) != forms.end()) return;
-      Numbers parts = parts_of(whole, placements, layout_);
+    const auto add = [&](const Placements& placements, const GlobalValue& of) {
+      const bool known = std::ranges::find(forms, placements, &Form::placements) != forms.end();
+      if (known && &of == &whole) return;
+      Numbers parts = parts_of(of, placements, layout_);
       if (parts.size() != held.size()) return;
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const Dims &part = parts[i].meta.shape, &own = held[i].meta.shape;
@@ -239,13 +250,13 @@ class Accuser {
     const auto dims = static_cast<std::int64_t>(whole.meta.shape.size());
     const auto valid = [&](const Placement& p) { return !p.is_shard() || p.dim < dims; };
     for (const auto& label : call.operands) {
-      if (label && std::ranges::all_of(label->placements, valid) && !label->has_terms()) {
-        add(label->placements);
-      }
+      if (!label || !std::ranges::all_of(label->placements, valid) || label->has_terms()) continue;
+      if (const auto dealt = as_dealt(whole, *label)) add(label->placements, *dealt);
+      add(label->placements, whole);
     }
     Placements tried(layout_.ndim(), Placement::replicate());
     const std::function<void(std::size_t)> each = [&](std::size_t dim) {
-      if (dim == tried.size()) return add(tried);
+      if (dim == tried.size()) return add(tried, whole);
       for (std::int64_t cut = -1; cut < dims; ++cut) {
         tried[dim] = cut < 0 ? Placement::replicate() : Placement::shard(cut);
         each(dim + 1);
@@ -259,7 +270,7 @@ class Accuser {
       const bool apart = std::ranges::any_of(call.operands, [&](const auto& label) {
         return !label || !label->placements[dim].is_replicate();
       });
-      if (apart || call.operands.empty()) add(terms);
+      if (apart || call.operands.empty()) add(terms, whole);
     }
     return forms;
   }
@@ -305,7 +316,7 @@ class Accuser {
     for (const std::size_t step : steps) {
       const MatchedCall& call = calls_[step];
       if (call.own().kind == Kind::kCollective) continue;  // it reduces what it takes
-      for (std::size_t k = 0; k < call.producers.size(); ++k) {
+      for (std::size_t k = 0; k < std::min(call.producers.size(), call.operands.size()); ++k) {
         if (call.producers[k] < 0 || !call.operands[k] || !call.operands[k]->has_terms()) continue;
         const MatchedCall& maker = calls_[static_cast<std::size_t>(call.producers[k])];
         const auto at = std::ranges::find_if(maker.own().results, [&](const GlobalValue& result) {
@@ -364,8 +375,14 @@ class Accuser {
     calls_ = as_they_were;
     if (!right) return std::nullopt;
     const CallKey first = repairs.front().changes.front().key;
+    // An offset by rank that is put right hides the step to whose result it was added.
+    const auto feeds = [&](const Repair& from, const Repair& to) {
+      const MatchedCall& call = calls_[to.step];
+      return std::ranges::count(call.producers, static_cast<int>(from.step)) > 0 && by_rank(call);
+    };
     for (std::size_t i = repairs.size(); i-- > 0 && trials_ < kMostTrials + repairs.size();) {
-      if (repairs.size() > 1 && mends(repairs, i)) {
+      const bool hidden = i + 1 < repairs.size() && feeds(repairs[i], repairs[i + 1]);
+      if (repairs.size() > 1 && !hidden && mends(repairs, i)) {
         repairs.erase(repairs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }

@@ -105,6 +105,33 @@ TEST_CASE("V-33 terms that another reduction puts together, and pieces along ano
         "right");
 }
 
+TEST_CASE("V-33 pieces in an order of their own, and an offset by rank after a running sum") {
+  for (const int n : {2, 3, 4}) {
+    const std::string mesh = fmt::format("tp = {}", n);
+    const std::string take =
+        "def mine(t):\n    c = t.chunk(2 * world_size)\n"
+        "    return torch.cat([c[rank], c[-1 - rank]])\n";
+    const auto zigzag = [&](const char* targets) {
+      return said(judged("x = \"f64[24, 3]\"\nt = { type = \"i64[24]\", init = \"randint(0, 3)\" }",
+                         take + "y = " + targets +
+                             "\ns = F.cross_entropy(mine(x.to_local()), y, reduction=\"sum\")\n"
+                             "dist.all_reduce(s)\nprint(s.item())\n",
+                         mesh));
+    };
+    CHECK(zigzag("mine(torch.roll(t.to_local(), -1, 0))") == "right");
+    const auto rolled = judged("x = \"f64[24, 3]\"\nt = \"f64[24]\"",
+                               take +
+                                   "y = torch.roll(mine(t.to_local()), -1, 0)\n"
+                                   "s = (mine(x.to_local()).sum(1) * y).sum()\n"
+                                   "dist.all_reduce(s)\nout = from_local(s, mesh=mesh)\n",
+                               mesh);
+    const auto& values = rolled.judgement.values;
+    const auto off = std::ranges::find_if(values, is_off);
+    REQUIRE(off != values.end());
+    check_has(off->cause.text, "roll in line 11 runs on pieces of dim 0, which tp cuts");
+  }
+}
+
 TEST_CASE("V-34 a value that the program reads under no name is compared") {
   check_has(
       said(judged(kRows, "m = x.to_local().mean()\ndist.all_reduce(m)\nprint(m.item())\nm = 0\n")),

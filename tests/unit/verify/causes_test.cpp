@@ -77,16 +77,6 @@ TEST_CASE("terms are told over each mesh dim that has them, also of pieces") {
   CHECK(names(pieces, "an all_reduce with avg over x is missing"));
 }
 
-TEST_CASE("a bias on every rank before a sum is there n times") {
-  const MeshLayout* x = mesh_of({4}, {"x"});
-  Evidence evidence = replicas(x, std::vector<std::vector<double>>(4, {1, 1}), {1, 1});
-  evidence.expected = numbers({2, 2}, {1, 2, 3, 5});
-  evidence.got = numbers({2, 2}, {1 + 3 * 0.5, 2 - 3 * 0.25, 3 + 3 * 0.5, 5 - 3 * 0.25});
-  evidence.held.assign(4, evidence.got);
-  evidence.known.push_back({"b", numbers({2}, {0.5, -0.25})});
-  CHECK(names(evidence, "b is added 4 times instead of once, and 4 is the size of mesh dim x"));
-}
-
 TEST_CASE("a step with a gradient that is too large is told from what it was added to") {
   const MeshLayout* x = mesh_of({4}, {"x"});
   Evidence evidence =

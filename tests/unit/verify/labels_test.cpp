@@ -279,8 +279,8 @@ TEST_CASE("V-32 labels of drawn chains are what brute force puts together") {
     std::vector<GlobalValue> held;
     for (const Matrix& own : chain.held) held.push_back(value_of(own));
     const auto label = label_of(held, value_of(chain.whole), *chain.layout, kRelative);
-    if (chain.kept) REQUIRE((label && !label->by_rows));
-    if (!label || label->by_rows) continue;
+    if (chain.kept) REQUIRE((label && !label->by_rows()));
+    if (!label || label->by_rows()) continue;
     const auto whole = put_together(chain.held, *label, *chain.layout, chain.whole);
     if (!whole) continue;
     ++labelled;
