@@ -53,8 +53,8 @@ std::string blame_text(const Blame& blame, Color color) {
   row("apart", later_text(blame, false));
   if (!blame.edits.empty()) {
     const ProvenEdit& edit = blame.edits.front();
-    out += fmt::format("\n{}, line {}: with this edit nothing differs\n", edit.what,
-                       edit.changes.front().line);
+    out += fmt::format("\n{}, line {}: with this edit {}\n", edit.what, edit.changes.front().line,
+                       blame.next.empty() ? "nothing differs" : "another mistake remains");
     for (const ChangedLines& change : edit.changes) {
       for (const std::string& line : change.before) {
         out += paint("  - " + line, Ink::kBad, color) + "\n";
@@ -67,6 +67,7 @@ std::string blame_text(const Blame& blame, Color color) {
   if (blame.edits.empty()) {
     out += fmt::format("\nnone of {} edits that were tried undoes it\n", blame.tried);
   }
+  for (const Blame& next : blame.next) out += "\n" + blame_text(next, color);
   return out;
 }
 
@@ -99,6 +100,7 @@ nlohmann::json json_of(const Blame& blame) {
     }
     out["edits"].push_back({{"what", edit.what}, {"changes", changes}});
   }
+  for (const Blame& next : blame.next) out["next"] = json_of(next);
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/language/run/def_use.h"
+#include "sim/scenario/scenario_file.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {
@@ -25,13 +26,18 @@ namespace {
 constexpr std::size_t kMostEdits = 3;
 constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
 
-// Names of values that are verified, or those that are wrong.
-std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
+template <typename Is>
+std::set<std::string> names_of(const ScenarioResult& result, const Is& is) {
   std::set<std::string> names;
   for (const ValueReport& value : result.judgement.values) {
-    if (wrong ? is_off(value) : is_verified(value)) names.insert(value.name);
+    if (is(value)) names.insert(value.name);
   }
   return names;
+}
+
+// Not what it should be, on the way, too.
+bool is_open(const ValueReport& value) {
+  return is_off(value) || value.outcome() == Outcome::kPartOfCause;
 }
 
 // Values that follow from a line.
@@ -53,45 +59,51 @@ class After {
 
 // Values that differ from one device, and do not follow from the line.
 std::set<std::string> apart_from(const ScenarioResult& wrong, std::int64_t line) {
-  std::set<std::string> names;
   const After after(wrong, line);
-  for (const ValueReport& value : wrong.judgement.values) {
-    if (is_off(value) && !is_wrong(value) && !after.has(value)) names.insert(value.name);
-  }
-  return names;
+  return names_of(wrong, [&](const ValueReport& value) {
+    return is_off(value) && !is_wrong(value) && !after.has(value);
+  });
 }
 
+// A program with an edit: as wrong as before, wrong in fewer values and not in the first, right.
+enum class Effect : std::uint8_t { kNone, kFirst, kAll };
 // An edit, tried on meshes of other sizes.
 enum class Elsewhere : std::uint8_t { kWrong, kUnknown, kRight };
 
 class Prover {
  public:
   Prover(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
-         const ScenarioResult& wrong, std::int64_t line)
+         const ScenarioResult& wrong, const ValueReport* first, std::int64_t line)
       : scenario_(scenario),
+        first_(first == nullptr ? "" : first->name),
         registry_(registry),
         options_(options),
         sketch_(sketch_of(scenario)),
-        wrong_names_(names_of(wrong, true)),
-        verified_names_(names_of(wrong, false)),
+        wrong_names_(names_of(wrong, is_off)),
+        open_names_(names_of(wrong, is_open)),
+        verified_names_(names_of(wrong, is_verified)),
         apart_(apart_from(wrong, line)) {
     for (const std::string& name : apart_) wrong_names_.erase(name);
   }
 
-  /// Nothing is wrong with the edit, with inputs of this seed and another one.
-  bool proves(const Proposal& edit) const {
+  /// All is right with the edit where it is with inputs of this seed and another one.
+  Effect effect(const Proposal& edit) const {
     try {
       Sketch candidate = sketch_;
       candidate.program = program_with(edit);
       const ScenarioResult result = run(candidate);
-      if (!is_right(result) || !keeps_values(result) || !makes_known(edit, result)) return false;
-      if (!as_before(result).value_or(edit.moves_alone)) return false;
+      const bool all = is_right(result) && keeps_values(result) && makes_known(edit, result);
+      if (!(all || mends_first(result)) || !as_before(result).value_or(edit.moves_alone)) {
+        return Effect::kNone;
+      }
+      if (!all) return Effect::kFirst;
       const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
       put(candidate.file, {"seed", {}, {{}, other_seed}});
       const ScenarioResult again = run(candidate);
-      return is_right(again) && as_before(again).value_or(edit.moves_alone);
+      return is_right(again) && as_before(again).value_or(edit.moves_alone) ? Effect::kAll
+                                                                            : Effect::kNone;
     } catch (const Error&) {
-      return false;  // it cannot run as it is written now
+      return Effect::kNone;  // it cannot run as it is written now
     }
   }
 
@@ -226,8 +238,15 @@ class Prover {
 
   // All that was right still is, and what was wrong is, too.
   bool keeps_values(const ScenarioResult& result) const {
-    const std::set<std::string> now = names_of(result, false);
+    const std::set<std::string> now = names_of(result, is_verified);
     return std::ranges::includes(now, verified_names_) && std::ranges::includes(now, wrong_names_);
+  }
+
+  bool mends_first(const ScenarioResult& result) const {
+    const std::set<std::string> now = names_of(result, is_verified);
+    return !result.run.error && now.contains(first_) &&
+           std::ranges::includes(open_names_, names_of(result, is_open)) &&
+           std::ranges::includes(now, verified_names_);
   }
 
   // The user's, or the program as it was, runs.
@@ -242,14 +261,40 @@ class Prover {
   }
 
   const Scenario& scenario_;
+  const std::string first_;
   const OpRegistry& registry_;
   const ScenarioOptions& options_;
   Sketch sketch_;
-  std::set<std::string> wrong_names_, verified_names_, apart_;
+  std::set<std::string> wrong_names_, open_names_, verified_names_, apart_;
 };
 
 ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
-  return {proposal.what, changed_lines(program, edited_text(program.text(), proposal.edits))};
+  return {proposal.what, proposal.undoes,
+          changed_lines(program, edited_text(program.text(), proposal.edits))};
+}
+
+// The scenario with the edit in its file, where lines keep their numbers.
+std::optional<Scenario> edited(const Scenario& scenario, const Proposal& proposal) {
+  const SourceText& program = *scenario.program->source;
+  std::vector<TextEdit> edits;
+  const auto at = [&](std::uint32_t place) {
+    return scenario.file->offset_of(program.place(place));
+  };
+  for (const auto& [span, with] : proposal.edits) {
+    edits.push_back({{at(span.begin), at(span.end)}, with});
+  }
+  std::vector<Setting> settings;
+  for (const std::string& setting : scenario.settings) settings.push_back(parse_setting(setting));
+  try {
+    const auto text = std::make_shared<const SourceText>(scenario.file->file(),
+                                                         edited_text(scenario.file->text(), edits));
+    const ScenarioFile file = ScenarioFile::read(text, settings);
+    Scenario changed = file.at(file.points().front());
+    const std::string meant = edited_text(program.text(), proposal.edits);
+    if (changed.program->source->text() == meant) return changed;
+  } catch (const Error&) {  // the program is not in the file as it is written
+  }
+  return std::nullopt;
 }
 
 void add_value(const ScenarioResult& result, const ValueReport& first, Blame& blame) {
@@ -258,13 +303,17 @@ void add_value(const ScenarioResult& result, const ValueReport& first, Blame& bl
   blame.held_by = first.holders;
   const After after(result, line);
   for (const ValueReport& value : result.judgement.values) {
-    if (!is_wrong(value) || &value == &first) continue;
+    const bool own = value.row->letter == 'O';
+    if (!is_off(value) || own || &value == &first) continue;
     blame.later.push_back({value.name, value.line, after.has(value)});
   }
 }
 
-void try_edits(const Scenario& scenario, const ScenarioResult& result, const Prover& prover,
-               double most_seconds, Blame& blame) {
+// Edits with which all is right. Returns one at the line that mends a part if none is, or if other
+// values do not follow from the first.
+std::optional<Proposal> try_edits(const Scenario& scenario, const ScenarioResult& result,
+                                  const Prover& prover, double most_seconds, Blame& blame) {
+  std::optional<Proposal> part;
   std::vector<std::pair<Elsewhere, ProvenEdit>> found;
   Suspicion suspicion{.program = scenario.program.get(),
                       .line = blame.line(),
@@ -281,7 +330,12 @@ void try_edits(const Scenario& scenario, const ScenarioResult& result, const Pro
     if (watch.seconds() > most_seconds || more == 0) break;
     if (!found.empty()) --more;
     ++blame.tried;
-    if (!prover.proves(proposal)) continue;
+    const Effect effect = prover.effect(proposal);
+    const auto line_of = [&] {
+      return scenario.program->source->place(proposal.edits.front().span.begin).line;
+    };
+    if (effect != Effect::kNone && !part && line_of() == blame.line()) part = proposal;
+    if (effect != Effect::kAll) continue;
     const Elsewhere elsewhere = prover.elsewhere(proposal);
     if (elsewhere == Elsewhere::kWrong) continue;
     found.emplace_back(elsewhere, proven(*scenario.program->source, proposal));
@@ -291,6 +345,21 @@ void try_edits(const Scenario& scenario, const ScenarioResult& result, const Pro
   for (auto& [elsewhere, edit] : found) {
     if (blame.edits.size() < kMostEdits) blame.edits.push_back(std::move(edit));
   }
+  const bool apart = !std::ranges::all_of(blame.later, &LaterValue::follows);
+  return blame.edits.empty() || apart ? part : std::nullopt;
+}
+
+// The line of a value of which the numbers tell nothing is that of the edit which mends it.
+void tell_by_edit(const SourceText& program, Blame& blame) {
+  Symptom& failure = blame.failure;
+  const bool weak = failure.cause == causes::kNone || failure.cause == causes::kSomeRanks;
+  if (!weak || blame.edits.empty()) return;
+  const ProvenEdit& edit = blame.edits.front();
+  if (edit.undoes != causes::kNone) failure.cause = edit.undoes;
+  failure.lines = {edit.changes.front().line};
+  failure.text = fmt::format("line {} is right {}{}", blame.line(),
+                             edit.what.starts_with("without ") ? "" : "with ", edit.what);
+  blame.line_text = program.line(static_cast<std::int32_t>(blame.line()));
 }
 
 }  // namespace
@@ -316,9 +385,20 @@ Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOpt
     blame.what = judgement.steps.wrong->text();
     blame.held_by = judgement.steps.wrong->held_by;
   }
-  const Prover prover(scenario, registry, options.run, result, blame.line());
+  const Prover prover(scenario, registry, options.run, result, mistake ? mistake->value : nullptr,
+                      blame.line());
   const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
-  try_edits(scenario, result, prover, most_seconds, blame);
+  const auto part = try_edits(scenario, result, prover, most_seconds, blame);
+  tell_by_edit(*scenario.program->source, blame);
+  const auto rest = part && options.most_mistakes > 1 ? edited(scenario, *part) : std::nullopt;
+  if (rest) {
+    BlameOptions fewer = options;
+    --fewer.most_mistakes;
+    Blame next = shardlab::blame(*rest, registry, fewer);
+    if (next.failure.kind == Symptom::Kind::kNone) return blame;
+    blame.edits = {proven(*scenario.program->source, *part)};
+    blame.next.push_back(std::move(next));
+  }
   return blame;
 }
 

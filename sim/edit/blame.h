@@ -11,7 +11,8 @@
 namespace shardlab {
 
 struct ProvenEdit {
-  std::string what;  ///< "a reduction over tp"
+  std::string what;         ///< "a reduction over tp"
+  std::string_view undoes;  ///< the id of a cause
   std::vector<ChangedLines> changes;
 };
 
@@ -26,6 +27,7 @@ struct BlameOptions {
   ScenarioOptions run;
   double most_time = 3;      ///< for edits that are tried, in runs of the whole scenario
   double least_seconds = 5;  ///< time there is in any case
+  int most_mistakes = 3;     ///< one behind the other
 };
 
 struct Blame {
@@ -35,8 +37,11 @@ struct Blame {
   std::string what;      ///< what is wrong: the value, the call
   std::string held_by;   ///< the ranks that hold what is wrong, or empty
   std::vector<LaterValue> later;
-  std::vector<ProvenEdit> edits;  ///< with each of them nothing differs
-  std::int64_t tried = 0;         ///< edits
+  /// With each of them nothing differs; or with the one that there is less than before, and `next`
+  /// is the first thing that is still wrong.
+  std::vector<ProvenEdit> edits;
+  std::vector<Blame> next;
+  std::int64_t tried = 0;  ///< edits
   std::int64_t line() const { return failure.lines.empty() ? 0 : failure.lines.front(); }
 };
 

@@ -70,6 +70,27 @@ std::vector<Proposal> at_borders(const ast::Program& program) {
   return all;
 }
 
+std::vector<Proposal> along_dims(const ast::Program& program,
+                                 const std::vector<std::string>& dims) {
+  std::vector<Proposal> all;
+  for (const std::string& dim : dims) {
+    Proposal one{{}, fmt::format("the place and the ranks along {}", dim)};
+    ast::any_part(program.body, [&](const Expression& part) {
+      const auto* name = std::get_if<ast::Name>(&part.node);
+      const bool place = (name != nullptr && name->id == "rank") || call_of(part, {"get_rank"});
+      const bool ranks =
+          (name != nullptr && name->id == "world_size") || call_of(part, {"get_world_size"});
+      if (!place && !ranks) return false;
+      one.edits.push_back({whole_span(program.source->text(), part),
+                           fmt::format("mesh.{}(\"{}\")", place ? "coordinate" : "size", dim)});
+      return false;
+    });
+    std::ranges::sort(one.edits, {}, [](const TextEdit& edit) { return edit.span.begin; });
+    if (dims.size() > 1 && one.edits.size() > 1) all.push_back(std::move(one));
+  }
+  return all;
+}
+
 namespace {
 
 SourceSpan span_of(std::size_t begin, std::size_t end) {

@@ -37,12 +37,19 @@ Kinds kinds_of(std::string_view cause) {
       {causes::kOneMask, {kWhole}},
       {causes::kUnequalNumber, {kReduction, kWhole}},
       {causes::kPartedBranch, {kReduction, kWhole}},
-      {causes::kSomeRanks, {kDim, kDropped, kLabel, kOffset}}};
+      {causes::kSomeRanks, {kOutOfPlace, kDim, kDropped, kLabel, kOffset}}};
   for (const auto& [id, kinds] : kTable) {
     if (id == cause) return kinds;
   }
   return {};
 }
+
+// The cause that an edit of each kind undoes.
+constexpr std::array<std::string_view, kKinds> kUndone = {
+    causes::kMissingSum, causes::kFactor,     causes::kTermAdded,  causes::kOtherReduction,
+    causes::kFactor,     causes::kWrongGroup, causes::kOtherLabel, causes::kOnPieces,
+    causes::kOtherChunk, causes::kOtherLabel, causes::kNone,       causes::kUnevenMean,
+    causes::kTermAdded,  causes::kOtherLabel, causes::kMissingSum};
 
 constexpr std::pair<const char*, const char*> kReductions[] = {
     {"avg", "an average"}, {"sum", "a sum"}, {"max", "a maximum"}};
@@ -72,6 +79,7 @@ class Proposer {
   std::array<std::vector<Proposal>, kKinds> of(const ast::Statement& statement) {
     found_.by_kind = {};
     out_of_place(statement);
+    scaled_alone(statement);
     ast::for_each_part(
         statement, [&](const Expression& part) { look_at(part, true); }, [](const ast::Block&) {});
     return std::move(found_.by_kind);
@@ -108,6 +116,7 @@ class Proposer {
     }
     const auto* binary = std::get_if<ast::Binary>(&expression.node);
     if (binary != nullptr && is_value) find_moves(*binary->left, *binary->right, found_);
+    if (const auto* list = std::get_if<ast::List>(&expression.node)) other_orders(list->items);
     const bool counts = binary != nullptr && (binary->op == ast::BinaryOp::kFloorDiv ||
                                               binary->op == ast::BinaryOp::kMod);
     const bool values = is_value && !counts && !std::holds_alternative<ast::List>(expression.node);
@@ -254,15 +263,54 @@ class Proposer {
     }
   }
 
-  // x.clamp_(0) as x = x.clamp(0).
+  // [b, a] for [a, b].
+  void other_orders(const std::vector<ast::ExpressionPtr>& items) {
+    constexpr std::size_t kMost = 4;
+    if (items.size() > kMost) return;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      for (std::size_t k = i + 1; k < items.size(); ++k) {
+        const std::string first = found_.text.of(*items[i]), second = found_.text.of(*items[k]);
+        found_[EditKind::kOffset].push_back(
+            {{found_.text.put(*items[i], second), found_.text.put(*items[k], first)},
+             fmt::format("{} and {} in the other order", first, second)});
+      }
+    }
+  }
+
+  // sum = (sum + x) / n, in which all that came before is divided again, as sum = sum + x / n.
+  void scaled_alone(const ast::Statement& statement) {
+    const auto* assign = std::get_if<ast::Assign>(&statement.node);
+    const auto* scaled =
+        assign == nullptr ? nullptr : std::get_if<ast::Binary>(&assign->value->node);
+    const auto* sum = scaled == nullptr ? nullptr : std::get_if<ast::Binary>(&scaled->left->node);
+    if (sum == nullptr || sum->op != ast::BinaryOp::kAdd) return;
+    const bool divides = scaled->op == ast::BinaryOp::kDiv;
+    if (!divides && scaled->op != ast::BinaryOp::kMul) return;
+    const std::string kept = found_.text.of(*sum->left);
+    if (kept != found_.text.of(*assign->targets.front())) return;
+    found_.add(EditKind::kReduction, *assign->value,
+               fmt::format("{} + {} {} {}", kept, found_.text.operand(*sum->right),
+                           divides ? "/" : "*", found_.text.operand(*scaled->right)),
+               fmt::format("the factor on what is added to {} alone", kept));
+    found_[EditKind::kReduction].back().undoes = causes::kFactor;
+  }
+
+  // x.clamp_(0) as x = x.clamp(0), dist.all_reduce(x) as x = all_reduce(x), which has a gradient.
   void out_of_place(const ast::Statement& statement) {
     const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
     const auto* call = alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
     const auto* method =
         call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
-    if (method == nullptr || !method->name.ends_with('_')) return;
+    if (method == nullptr) return;
     const SourceSpan span = method->name_span;
     const std::string object = found_.text.of(*method->object);
+    if (object == "dist" && method->name == "all_reduce" && !call->arguments.empty()) {
+      found_[EditKind::kOutOfPlace].push_back(
+          {{{{statement.span.begin, span.begin},
+             found_.text.of(*call->arguments.front().value) + " = "}},
+           "a collective whose result has a gradient"});
+    }
+    if (!method->name.ends_with('_')) return;
     found_[EditKind::kOutOfPlace].push_back(
         {{{{statement.span.begin, statement.span.begin}, object + " = "},
           {{span.end - 1, span.end}, ""}},
@@ -333,28 +381,36 @@ std::vector<Proposal> proposals(const Suspicion& suspicion) {
   }
   std::vector<Proposal> all;
   std::set<std::string> seen = {program.source->text()};
-  const auto take = [&](const std::vector<Proposal>& some) {
+  const auto take = [&](const std::vector<Proposal>& some, std::string_view undoes) {
     for (const Proposal& one : some) {
       const bool fresh = seen.insert(edited_text(program.source->text(), one.edits)).second;
-      if (fresh) all.push_back(one);
+      if (!fresh) continue;
+      all.push_back(one);
+      if (all.back().undoes.empty()) all.back().undoes = undoes;
     }
   };
   const auto take_kinds = [&](const Kinds& kinds) {
     for (auto& found : by_statement) {
-      for (const EditKind kind : kinds) take(found[static_cast<std::size_t>(kind)]);
+      for (const EditKind kind : kinds) {
+        const auto at = static_cast<std::size_t>(kind);
+        take(found[at], kUndone[at]);
+      }
     }
   };
   take_kinds(kinds_of(suspicion.cause));
   if (suspicion.failed) {
-    take(of_messages(program));
-    take(unwrapped(program));
+    take(of_messages(program), causes::kPartedBranch);
+    take(unwrapped(program), causes::kPartedBranch);
     // A run that ends where it failed before proves little of edits that nobody asked for.
     if (suspicion.cause.empty()) take_kinds({kShape, kLabel, kWhole, kOutOfPlace});
     return all;
   }
-  take(at_borders(program));
+  take(along_dims(program, suspicion.mesh_dims), causes::kWrongGroup);
+  take(at_borders(program), causes::kOnPieces);
   for (auto& found : by_statement) {
-    for (std::size_t kind = 0; kind < static_cast<std::size_t>(kShape); ++kind) take(found[kind]);
+    for (std::size_t kind = 0; kind < static_cast<std::size_t>(kShape); ++kind) {
+      take(found[kind], kUndone[kind]);
+    }
   }
   take_kinds({kShape, kAveraged});
   return all;

@@ -119,13 +119,19 @@ std::string failure_text(const ScenarioResult& result) {
     if (expectation.of_failure && !expectation.met) return unmet_text(expectation);
   }
   if (result.run.error && !judgement.failure_expected) return result.run.error->summary();
-  if (judgement.steps.wrong) {
+  if (const auto& call = judgement.steps.wrong) {
     const auto mistake =
         mistake_of(result.run, {judgement.values, judgement.steps, judgement.parted});
-    const bool known = mistake && mistake->value != nullptr && !mistake->value->cause.empty();
-    return fmt::format("wrong call {}: {}{}", to_string(judgement.steps.wrong->place),
-                       judgement.steps.wrong->text(),
-                       known ? "; " + cause_text(mistake->value->cause) : "");
+    const ValueReport* value = mistake ? mistake->value : nullptr;
+    const bool known = value != nullptr && !value->cause.empty();
+    // A value of another line has a mistake of its own.
+    const int line = call->place.position.line;
+    const bool apart = known && value->line != line && line_of_cause(*value) != line &&
+                       call->place.pass != Pass::kBackward;
+    if (!apart) {
+      return fmt::format("wrong call {}: {}{}", to_string(call->place), call->text(),
+                         known ? "; " + cause_text(value->cause) : "");
+    }
   }
   for (const ValueReport& value : judgement.values) {
     if (!is_wrong(value)) continue;

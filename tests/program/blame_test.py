@@ -28,6 +28,12 @@ AS_IN_TWIN = """bias_before_the_scatter bias_before_the_sum gradient_of_a_norm_n
     norm_over_one_of_two_groups""".split()
 
 
+# Bugs of which numbers tell no cause: blame has the edit that mends them, and its line.
+BY_EDIT = {"cut_again_in_another_order": (10, "cause.some-ranks"),
+           "keys_gathered_without_gradient": (11, "cause.some-ranks"),
+           "micro_batch_means": (13, "cause.uneven-mean")}
+
+
 def expected(text):
     cause = re.search(r'^cause = "([^"]*)"', text, re.MULTILINE)
     return int(re.search(r"^line = (\d+)", text, re.MULTILINE)[1]), cause[1] if cause else None
@@ -55,7 +61,8 @@ class Zoo(Program):
                 code, out, err = self.shardlab("blame", "--json", str(path))
                 self.assertEqual((code, err), (1, ""))
                 told = json.loads(out)
-                self.assertEqual((told["line"], told.get("cause_id")), expected(text))
+                self.assertEqual((told["line"], told.get("cause_id")),
+                                 BY_EDIT.get(path.stem, expected(text)))
                 self.assertEqual(told["text"], text.splitlines()[told["line"] - 1].strip())
                 for number, edit in enumerate(told["edits"]):
                     self.plant(**{f"{path.stem}_{number}": mended(text, edit)})
@@ -90,9 +97,11 @@ class Blame(Program):
         self.assertEqual(told["line"], 10)
         self.assertEqual([(one["name"], one["follows"]) for one in told["later"]],
                          [("z", True), ("s", False)])
-        # An edit of one place undoes one of two mistakes, so that something still differs.
-        for edit in told["edits"]:
-            self.assertEqual([change["line"] for change in edit["changes"]], [10, 12])
+        # An edit of one place undoes one of two mistakes: the other one is next.
+        after = told["next"]
+        self.assertEqual((after["line"], after["cause_id"]), (12, "cause.missing-sum"))
+        for one, line in ((told, 10), (after, 12)):
+            self.assertEqual([change["line"] for change in one["edits"][0]["changes"]], [line])
 
     def test_equal_sizes_are_told_apart(self):
         """dp and cp have two ranks each, and the edit holds where they have others, too."""
