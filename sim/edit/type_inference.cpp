@@ -309,20 +309,14 @@ class Inference {
   // outermost first; empty elsewhere.
   std::string spec_of(const Findings& findings) const {
     const auto commas = static_cast<std::size_t>(std::ranges::count(findings.held, ','));
-    std::vector<std::map<std::int32_t, std::string>> cuts(commas + 1);  // a scalar has no cuts
     const Label label = findings.values.empty() ? Label() : findings.values[0].value_or(Label());
-    for (std::size_t dim = 0; dim < label.placements.size(); ++dim) {
-      const auto tensor_dim = static_cast<std::size_t>(label.placements[dim].dim);
-      if (!label.placements[dim].is_shard() || inferred_.mesh->size(dim) == 1) continue;
-      if (tensor_dim < cuts.size()) {
-        cuts[tensor_dim].emplace(label.order[dim], '"' + inferred_.mesh->names()[dim] + '"');
-      }
-    }
+    const auto cuts =  // a scalar has none
+        cuts_by_dim(tensor_type(label.placements, label.order), *inferred_.mesh, commas + 1);
     if (std::ranges::none_of(cuts, [](const auto& cut) { return cut.size() > 1; })) return {};
     std::vector<std::string> entries;
     for (const auto& cut : cuts) {
       std::vector<std::string> names;
-      for (const auto& [place, name] : cut) names.push_back(name);
+      for (const std::size_t dim : cut) names.push_back('"' + inferred_.mesh->names()[dim] + '"');
       const std::string all = text_of_list(names, ", ");
       entries.push_back(names.empty() ? "None" : names.size() == 1 ? all : '(' + all + ')');
     }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
@@ -58,6 +60,39 @@ TensorType cut_by(TensorType type, const std::vector<std::vector<std::size_t>>& 
     }
   }
   return type;
+}
+
+void retype(TensorType& type, std::size_t mesh_dim, const SpmdType& to) {
+  type.types[mesh_dim] = {};
+  std::int32_t& order = type.order[mesh_dim] = to.is_s() ? 0 : -1;
+  for (std::size_t dim = 0; to.is_s() && dim < type.types.size(); ++dim) {
+    if (type.types[dim] == to) order = std::max(order, type.order[dim] + 1);
+  }
+  type.types[mesh_dim] = to;
+}
+
+void shift_cuts(TensorType& type, std::int64_t place, bool added) {
+  for (std::size_t dim = 0; dim < type.types.size(); ++dim) {
+    if (!type.types[dim].is_s() || type.types[dim].placement->dim < place) continue;
+    const bool gone = !added && type.types[dim].placement->dim == place;
+    if (gone) type.order[dim] = -1;
+    type.types[dim] = gone ? SpmdType::varying()
+                           : SpmdType::piece(type.types[dim].placement->dim + (added ? 1 : -1));
+  }
+}
+
+std::vector<std::vector<std::size_t>> cuts_by_dim(const TensorType& type, const MeshLayout& layout,
+                                                  std::size_t ndim) {
+  std::vector<std::vector<std::size_t>> cuts(ndim);
+  bool any = false;
+  for (std::size_t dim = 0; dim < type.types.size(); ++dim) {
+    const std::int64_t cut = type.types[dim].is_s() ? type.types[dim].placement->dim : -1;
+    if (cut < 0 || cut >= static_cast<std::int64_t>(ndim) || layout.size(dim) == 1) continue;
+    cuts[static_cast<std::size_t>(cut)].push_back(dim);
+    any = true;
+  }
+  for (auto& dims : cuts) std::ranges::sort(dims, {}, [&](auto dim) { return type.order[dim]; });
+  return any ? cuts : std::vector<std::vector<std::size_t>>();
 }
 
 std::optional<Placements> placements_of(const TensorType& type) {

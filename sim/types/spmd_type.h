@@ -55,6 +55,13 @@ TensorType tensor_type(const Placements& placements, const ShardOrder& order);
 /// Adds the cuts of a PartitionSpec: for each tensor dim its mesh dims, first cut first. Fails with
 /// Value for a mesh dim that is named twice, or whose type is not V.
 TensorType cut_by(TensorType type, const std::vector<std::vector<std::size_t>>& spec);
+/// Another type along a mesh dim; where it cuts a tensor dim, it cuts behind the mesh dims that do.
+void retype(TensorType& type, std::size_t mesh_dim, const SpmdType& to);
+/// A tensor dim is added at `place`, or the one there is taken away: V then, where it was cut.
+void shift_cuts(TensorType& type, std::int64_t place, bool added);
+/// Its cuts as cut_by() takes them, without mesh dims of size 1; empty where there are none.
+std::vector<std::vector<std::size_t>> cuts_by_dim(const TensorType& type, const MeshLayout& layout,
+                                                  std::size_t ndim);
 /// Empty if the type is V along a mesh dim.
 std::optional<Placements> placements_of(const TensorType& type);
 

@@ -60,6 +60,15 @@ void add_read(const Argument& argument, std::string_view name, const TypedProgra
 // A tensor without dims that nothing is known of was made of a number.
 bool is_number(const ReadTensor& read) { return read.type == nullptr && read.tensor.ndim() == 0; }
 
+// Whether every rank makes the same of equal arguments, whatever tensor gives the dtype.
+bool is_factory(std::string_view name, bool reads_tensors) {
+  constexpr std::string_view kPlain[] = {"arange",   "eye",  "full", "linspace",
+                                         "logspace", "ones", "zeros"};
+  constexpr std::string_view kOfTensor[] = {"new_full", "new_ones", "new_zeros"};
+  return reads_tensors ? std::ranges::count(kOfTensor, name) > 0
+                       : std::ranges::count(kPlain, name) > 0;
+}
+
 [[noreturn]] void refuse(std::string_view call, std::string_view mesh_dim, std::string operands,
                          const TypeAnswer& answer) {
   Error error(ErrorKind::kValue, fmt::format("{}: {}", call, answer.rule));
@@ -107,6 +116,7 @@ const TensorType* TypedProgram::type_of(const DTensor& x) const {
   const auto found = known_.find(x.impl());
   if (found == known_.end() || !found->second.watch.alive()) return nullptr;
   Known& known = found->second;
+  if (known.type.types.empty()) return nullptr;
   if (known.layout == layout_) return &known.type;
   auto type = type_on(known.type, *known.layout, *layout_);
   if (!type) {
@@ -130,6 +140,26 @@ void TypedProgram::has(const DTensor& x, const TensorType& type) {
   forget_dead();
   known_.erase(x.impl());
   known_.emplace(x.impl(), Known{DTensorWatch(x), type, layout_});
+}
+
+void TypedProgram::is_everywhere(const DTensor& x) {
+  if (checks()) has(x, tensor_type(SpmdTypes(layout_->ndim(), SpmdType::replicated())));
+}
+
+Results TypedProgram::unchecked(const ProgramEvent& event) {
+  Results results = next().perform(event);
+  const auto* op = std::get_if<OpEvent>(&event);
+  if (op == nullptr || known_.empty()) return results;
+  std::vector<ReadTensor> read;
+  bool number = false;
+  for (const Argument& argument : *op->args) add_read(argument, "", *this, read, number);
+  if (std::ranges::none_of(read, [](const ReadTensor& one) { return one.type != nullptr; })) {
+    return results;
+  }
+  for_each_tensor(results, [&](const DTensor& result) {
+    if (result.defined() && type_of(result) == nullptr) has(result, {});
+  });
+  return results;
 }
 
 void TypedProgram::claim(const DTensor& x, const TensorType& type) {
@@ -160,6 +190,13 @@ SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const Typed
   const auto is_replica = [](const SpmdType& type) { return type.is_r() || type.is_i(); };
   const bool either = !requires_grad(x) || !grad_enabled();
   if (either && is_replica(own) && is_replica(move.src)) own = move.src;
+  const bool cuts = known != nullptr && own.is_s() && how_.mode != TypeMode::kLocal;
+  for (std::size_t dim = 0; cuts && dim < layout_->ndim(); ++dim) {
+    if (known->types[dim] != own || known->order[dim] <= known->order[mesh_dim]) continue;
+    refuse(move.name, layout_->names()[mesh_dim], "x " + text_of(*known, *layout_),
+           {std::nullopt, fmt::format("{} cuts these pieces further", layout_->names()[dim]),
+            fmt::format("move it along {} first", layout_->names()[dim])});
+  }
   const TypeAnswer answer = type_of_move(move, own, how_.mode);
   if (!answer.type) {
     refuse(move.name, layout_->names()[mesh_dim], "x " + to_string(own), answer);
@@ -205,14 +242,21 @@ Results TypedProgram::checked(const OpEvent& event) {
     const SchemaArgument& argument = row.op.arguments[i];
     if (!argument.is_out) add_read((*event.args)[i], argument.name, *this, read, number);
   }
-  bool typed = false, unknown = false;
+  bool typed = false, unknown = false, open = false;
   for (const ReadTensor& one : read) {
     typed |= one.type != nullptr;
+    open |= one.type == nullptr && known_.contains(one.tensor.impl());
+    if (one.tensor.distributed()) return next().perform(event);
     unknown |= one.type == nullptr && !is_number(one);
     number |= is_number(one);
   }
-  if (!typed) return next().perform(event);
   std::string_view name = how_.subscript ? "getitem" : plain_name(row);
+  if (is_factory(name, !read.empty())) {
+    Results results = next().perform(event);
+    is_everywhere(results.at(0).tensor());
+    return results;
+  }
+  if (!typed && !open) return next().perform(event);
   if (is_number(read[0]) && name.starts_with("div")) name = "reciprocal";
   if (unknown) {
     refuse(name, layout_->names()[0], TypesOfCall{name, {}, read}.operands(0),
@@ -267,12 +311,14 @@ Results TypedProgram::with_types(const OpEvent& event, const TypesOfCall& call) 
   return results;
 }
 
-std::optional<std::size_t> TypedProgram::mesh_dim_of(const ProcessGroup& group) const {
+std::size_t TypedProgram::mesh_dim_of(CollectiveKind kind, const ProcessGroup& group) const {
   const auto own = layout_->coordinate_of(current_rank().rank);
   for (std::size_t dim = 0; own && dim < layout_->ndim(); ++dim) {
     if (std::ranges::equal(layout_->group_ranks(dim, *own), group.ranks())) return dim;
   }
-  return std::nullopt;
+  fail(Fix{"name the group of one dim, or write no_typecheck around it"},
+       "{}: its group is that of no dim of mesh {}, along which its tensor has types",
+       to_string(kind), layout_->text());
 }
 
 TensorType TypedProgram::collected(CollectiveKind kind, std::size_t mesh_dim, const DTensor& from,
@@ -295,21 +341,21 @@ TensorType TypedProgram::collected(CollectiveKind kind, std::size_t mesh_dim, co
 }
 
 Results TypedProgram::checked(const CollectiveEvent& event) {
-  const auto dim = mesh_dim_of(*event.group);
-  if (!dim || type_of(event.x) == nullptr) return next().perform(event);
-  const TensorType type = collected(event.kind, *dim, event.x, {});
+  if (type_of(event.x) == nullptr) return next().perform(event);
+  const std::size_t dim = mesh_dim_of(event.kind, *event.group);
+  const TensorType type = collected(event.kind, dim, event.x, {});
   Results results = next().perform(event);
   if (!results.empty() && results[0].is_tensor()) has(results[0].tensor(), type);
   return results;
 }
 
 Results TypedProgram::checked(const CollectIntoEvent& event) {
-  const auto dim = mesh_dim_of(*event.group);
   const bool typed = !event.inputs->empty() && type_of(event.inputs->front()) != nullptr;
-  if (!dim || !typed) return next().perform(event);
+  if (!typed) return next().perform(event);
+  const std::size_t dim = mesh_dim_of(event.kind, *event.group);
   std::vector<TensorType> types;
   for (const DTensor& into : *event.outputs) {
-    types.push_back(collected(event.kind, *dim, event.inputs->front(), into));
+    types.push_back(collected(event.kind, dim, event.inputs->front(), into));
   }
   Results results = next().perform(event);
   for (std::size_t i = 0; i < types.size(); ++i) has((*event.outputs)[i], types[i]);
@@ -338,7 +384,7 @@ Results TypedProgram::checked(const BackwardEvent& event) {
 }
 
 Results TypedProgram::perform(const ProgramEvent& event) {
-  if (!checks() || known_.empty()) return next().perform(event);
+  if (!checks()) return checks_calls_ ? unchecked(event) : next().perform(event);
   if (const auto* op = std::get_if<OpEvent>(&event)) return checked(*op);
   if (const auto* call = std::get_if<CollectiveEvent>(&event)) return checked(*call);
   if (const auto* call = std::get_if<CollectIntoEvent>(&event)) return checked(*call);

@@ -24,6 +24,7 @@ class TypedProgram final : public ForwardingProgram {
   TypedProgram(ProgramCalls& next, std::optional<TypeMode> mode, const MeshLayout* layout)
       : ForwardingProgram(next),
         how_{mode.value_or(TypeMode::kLocal), mode.has_value(), false},
+        checks_calls_(mode.has_value()),
         layout_(layout) {}
 
   ///   fails  Value: types that do not fit; the message names operands, types, rule and what helps
@@ -33,6 +34,8 @@ class TypedProgram final : public ForwardingProgram {
   void claim(const DTensor& x, const TensorType& type);
   /// The same, and whatever it was before does not matter.
   void has(const DTensor& x, const TensorType& type);
+  /// Every rank has made the same: R along all mesh dims, where calls are checked.
+  void is_everywhere(const DTensor& x);
   /// From here on types are those along another view of the ranks, of known tensors, too; the view
   /// before is returned.
   const MeshLayout* look_along(const MeshLayout* layout) { return std::exchange(layout_, layout); }
@@ -68,14 +71,17 @@ class TypedProgram final : public ForwardingProgram {
   /// Gives the type of `into`, which is undefined where a new tensor is made.
   TensorType collected(CollectiveKind kind, std::size_t mesh_dim, const DTensor& from,
                        const DTensor& into) const;
-  /// Empty if the group's ranks are not those along one mesh dim.
-  std::optional<std::size_t> mesh_dim_of(const ProcessGroup& group) const;
+  /// Fails with Value if the group's ranks are not those along one mesh dim.
+  std::size_t mesh_dim_of(CollectiveKind kind, const ProcessGroup& group) const;
+  /// Results of typed tensors have no type then, until the program says one.
+  Results unchecked(const ProgramEvent& event);
   void forget_dead();
 
   /// Returns what was before.
   How check(Checks checks);
 
   How how_;
+  const bool checks_calls_;  ///< in some part of the program
   const MeshLayout* layout_;
   mutable std::unordered_map<const DTensorImpl*, Known> known_;  // brought to a view when asked
   std::size_t swept_ = 64;  ///< number of entries at which dead ones are looked for

@@ -65,7 +65,77 @@ CASES = [
 ]
 
 
+# Two dims of two ranks: statements, and what is printed of y or words of the refusal. x is the
+# whole, a its rows by tp; neither has a type before.
+CUT = "spmd.assert_type(a, {'dp': spmd.R, 'tp': spmd.S(0)})\n"
+BOTH = "spmd.assert_type(a, {}, spmd.PartitionSpec(('dp', 'tp'), None))\n"
+WHOLE = "spmd.assert_type(x, {'dp': spmd.R, 'tp': spmd.R})\n"
+TERMS = "spmd.assert_type(x, {'dp': spmd.P, 'tp': spmd.P})\n"
+FURTHER = "tp cuts these pieces further"
+ON_TWO_DIMS = [
+    (CUT + "y = spmd.convert(a, 'dp', src=spmd.R, dst=spmd.S(0))", "(('tp', 'dp'), None)"),
+    (CUT + "y = spmd.convert(a, 'dp', src=spmd.R, dst=spmd.S(1))", "('tp', 'dp')"),
+    (CUT + "y = spmd.convert(a, 'dp', src=spmd.R, dst=spmd.S(-1))", "('tp', 'dp')"),
+    (CUT + "y = spmd.convert(a, 'dp', src=spmd.R, dst=spmd.S(0))\n"
+     "y = spmd.all_gather(y, 'dp', src=spmd.S(0), dst=spmd.R)", "('tp', None)"),
+    (CUT + "y = spmd.convert(a, 'dp', src=spmd.R, dst=spmd.S(0))\n"
+     "y = spmd.all_gather(y, 'tp', src=spmd.S(0), dst=spmd.R)", "dp cuts these pieces further"),
+    (WHOLE + "y = spmd.convert(x, 'tp', src=spmd.R, dst=spmd.S(0))\n"
+     "y = spmd.convert(y, 'dp', src=spmd.R, dst=spmd.S(1))\n"
+     "y = spmd.all_to_all(y, 'tp', src=spmd.S(0), dst=spmd.S(1))", "(None, ('dp', 'tp'))"),
+    (BOTH + "y = spmd.all_gather(a, 'tp', src=spmd.S(0), dst=spmd.R)", "('dp', None)"),
+    (BOTH + "y = spmd.all_gather(a, 'dp', src=spmd.S(0), dst=spmd.R)", FURTHER),
+    (BOTH + "y = spmd.redistribute(a, 'dp', src=spmd.S(0), dst=spmd.S(1))", FURTHER),
+    (BOTH + "y = spmd.reinterpret(a, 'dp', src=spmd.V, dst=spmd.P)", FURTHER),
+    (CUT + "y = a + torch.arange(3)", "('tp', None)"),
+    (TERMS + "y = x * torch.tensor(2.)", "{'dp': 'P', 'tp': 'P'}"),
+    (TERMS + "y = x + torch.tensor(2.)", "P"),
+    (TERMS + "y = x.new_ones(4)", "{'dp': 'R', 'tp': 'R'}"),
+    (TERMS + "y = torch.ones_like(x)", "terms of a sum do not pass"),
+    ("y = torch.zeros(4) + rank", "{'dp': 'R', 'tp': 'R'}"),
+    ("y = torch.eye(4)\nspmd.assert_type(y, {'tp': spmd.S(0)})", "the tensor is R, not S(0)"),
+    (WHOLE + "y = x + torch.rand(3)", "no type"),
+    (WHOLE + "with spmd.no_typecheck():\n    z = torch.relu(x)\ny = z * 2", "no type"),
+    (WHOLE + "with spmd.no_typecheck():\n    y = torch.relu(x)\n"
+     "spmd.assert_type(y, {'dp': spmd.R, 'tp': spmd.R})", "{'dp': 'R', 'tp': 'R'}"),
+    (TERMS + "y = x * 1\ndist.all_reduce(y)", "is that of no dim of mesh"),
+    ("g = mesh.get_group('tp')\nspmd.assert_type(a, {'dp': spmd.R, g: spmd.S(0)})\ny = a * 2",
+     "('tp', None)"),
+    ("y = (x0 * torch.tensor(2.)).to_local()", "{} None"),  # a DTensor's calls are not checked
+]
+
+
 class TypeChecks(Program):
+    def test_on_two_dims_as_the_package_does(self):
+        for body, words in ON_TWO_DIMS:
+            with self.subTest(body):
+                text = ("[mesh]\ndp = 2\ntp = 2\n[inputs]\nx0 = \"f32[4, 3]\"\n"
+                        "a0 = \"f32[4@tp, 3]\"\n[program]\ncode = \"\"\"\n"
+                        "import spmd_types as spmd\nx = x0.to_local()\na = a0.to_local()\n"
+                        f"{body}\nprint('@', spmd.get_local_type(y), spmd.get_partition_spec(y))\n"
+                        "\"\"\"\n")
+                _, output, errors = self.shardlab("run", "--types", "strict", "--full", text=text)
+                printed = " ".join(line for line in output.splitlines() if "@ {" in line)
+                self.assertIn(words, printed if words[0] in "({" else output + errors)
+                self.assertEqual(bool(printed), words[0] in "({", output + errors)
+
+    def test_a_new_dim_moves_the_cuts_behind_it(self):
+        """V is stacked on a new dim 0; S(1) is then that of dim 2, and dim 0's of a row is gone."""
+        for cut, dst, spec in ((1, "R", "(None, None, 'tp')"), (1, "V", "('tp',)"),
+                               (0, "V", "None")):
+            call = ("all_gather(a, 'dp', src=spmd.V, dst=spmd.R)" if dst == "R" else
+                    "reduce_scatter(a, 'dp', src=spmd.P, dst=spmd.V)")
+            own = "S(0)" if dst == "R" and cut else "S(1)" if dst == "R" else "P"
+            with self.subTest(cut=cut, dst=dst):
+                text = ("[mesh]\ndp = 2\ntp = 2\n[inputs]\n[program]\ncode = \"\"\"\n"
+                        "import spmd_types as spmd\nwith spmd.no_typecheck():\n"
+                        "    a = torch.ones(2, 3)\n"
+                        f"spmd.assert_type(a, {{'dp': spmd.{own}, 'tp': spmd.S({cut})}})\n"
+                        f"y = spmd.{call}\n"
+                        "print('@', spmd.get_local_type(y), spmd.get_partition_spec(y))\n\"\"\"\n")
+                _, output, errors = self.shardlab("run", "--types", "strict", "--full", text=text)
+                self.assertIn(f"}} {spec}\n", output, errors)
+
     def test_refused_as_the_package_does(self):
         for name, text, replacement, mode, words in CASES:
             with self.subTest(name=name, mode=mode):

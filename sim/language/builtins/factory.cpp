@@ -16,6 +16,7 @@
 #include "sim/language/values/op_call.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"
+#include "sim/types/typed_program.h"
 
 namespace shardlab {
 
@@ -173,7 +174,9 @@ Value run_tensor(Interpreter&, const Value*, CallValues call) {
   }
   dtype = given.dtype("dtype").value_or(dtype);
   const Tensor made = tensor_of(*current_rank().device, shape, dtype, numbers);
-  return Interpreter::cast(DTensor(made), program_calls().dtype_of(dtype));
+  const DTensor tensor = Interpreter::cast(DTensor(made), program_calls().dtype_of(dtype));
+  if (TypedProgram* typed = typed_program()) typed->is_everywhere(tensor);
+  return tensor;
 }
 
 Value run_as_tensor(Interpreter& in, const Value*, CallValues call) {

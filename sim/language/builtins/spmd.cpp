@@ -159,22 +159,14 @@ Value local_type_of(const Interpreter& in, const TensorType* type) {
 
 // (("dp", "cp"), None): the mesh dims that cut each tensor dim; None where no dim is cut.
 Value spec_of(const Interpreter& in, const TensorType* type, std::size_t ndim) {
-  std::vector<std::map<std::int32_t, Value>> cuts(ndim);
-  bool any = false;
-  for (std::size_t dim = 0; type != nullptr && dim < type->types.size(); ++dim) {
-    if (!type->types[dim].is_s() || in.default_mesh()->size(dim) == 1) continue;
-    any = true;
-    cuts[static_cast<std::size_t>(type->types[dim].placement->dim)].emplace(
-        type->order[dim], in.default_mesh()->names()[dim]);
-  }
-  if (!any) return {};
+  const MeshLayout& mesh = *in.default_mesh();
   Values entries;
-  for (const auto& places : cuts) {
+  for (const auto& dims : cuts_by_dim(type == nullptr ? TensorType() : *type, mesh, ndim)) {
     Values names;
-    for (const auto& [place, name] : places) names.push_back(name);
+    for (const std::size_t dim : dims) names.emplace_back(mesh.names()[dim]);
     entries.push_back(names.size() > 1 ? make_tuple(names) : names.empty() ? Value() : names[0]);
   }
-  return make_tuple(std::move(entries));
+  return entries.empty() ? Value() : make_tuple(std::move(entries));
 }
 
 Value run_get_local_type(Interpreter& in, const Value*, const Parameters& given) {

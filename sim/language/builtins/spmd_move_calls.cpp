@@ -96,8 +96,10 @@ class MoveRun {
     const CheckScope unchecked(Checks::kOff);
     const DTensor result = moved();
     if (type && (in_place_ || !result.is_same(x_) || type->types[*mesh_dim_] != to)) {
-      type->types[*mesh_dim_] = to;
-      type->order[*mesh_dim_] = to.is_s() ? 0 : -1;
+      if (result.ndim() != x_.ndim()) {
+        shift_cuts(*type, move_.stack_dim, result.ndim() > x_.ndim());
+      }
+      retype(*type, *mesh_dim_, to);
       typed->has(result, *type);
     }
     return result;
@@ -124,7 +126,7 @@ class MoveRun {
   SpmdType said(const char* side, std::string_view unsaid) const {
     const bool known = given_.has(side);
     if (!known && unsaid.empty()) given_.refuse(side, "a type", fmt::format("{}=spmd.R", side));
-    return type_in(known ? given_[side] : Value(std::string(unsaid)), x_.ndim() + 1, call_.name);
+    return type_in(known ? given_[side] : Value(std::string(unsaid)), x_.ndim(), call_.name);
   }
 
   bool takes(std::string_view parameter) const {

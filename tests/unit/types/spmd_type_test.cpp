@@ -61,6 +61,21 @@ TEST_CASE("a PartitionSpec names the mesh dims of a tensor dim, outermost first"
   CHECK_THROWS_AS(tensor_type({SpmdType::piece(0), SpmdType::piece(0)}), Error);
 }
 
+TEST_CASE("V-38 a new cut is the last of its dim, and cuts follow dims that come and go") {
+  const SpmdType r = SpmdType::replicated(), v = SpmdType::varying();
+  TensorType type = cut_by(tensor_type({v, v, r}), {{}, {1, 0}});
+  retype(type, 2, SpmdType::piece(1));
+  CHECK(type == cut_by(tensor_type({v, v, v}), {{}, {1, 0, 2}}));
+  retype(type, 2, SpmdType::piece(1));
+  CHECK(type == cut_by(tensor_type({v, v, v}), {{}, {1, 0, 2}}));
+  retype(type, 2, SpmdType::piece(0));
+  CHECK(type == cut_by(tensor_type({v, v, v}), {{2}, {1, 0}}));
+  shift_cuts(type, 1, true);
+  CHECK(type == cut_by(tensor_type({v, v, v}), {{2}, {}, {1, 0}}));
+  shift_cuts(type, 0, false);
+  CHECK(type == cut_by(tensor_type({v, v, v}), {{}, {1, 0}}));
+}
+
 TEST_CASE("V-41 a type is taken to another view of the ranks where each dim has one type") {
   Arena arena;
   const MeshLayout* fine = arena.layout({{2, 2, 2}, {"dp", "cp", "tp"}, {}});
