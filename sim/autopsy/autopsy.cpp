@@ -69,28 +69,16 @@ class Examination : FlightJob {
     return found;
   }
 
-  // A ring keeps the last entries: the comparison begins where all have some.
   std::optional<Parting> parting_of(const std::vector<std::size_t>& role) const {
-    std::int64_t from = 0, to = 0;
-    for (const std::size_t rank : role) {
-      const std::vector<FlightEntry>& all = dumps_[rank].entries;
-      if (all.empty()) continue;
-      from = std::max(from, all.front().record);
-      to = std::max(to, all.back().record + 1);
-    }
-    const std::vector<bool> waiting = [&] {
-      std::vector<bool> found;
-      for (const std::size_t rank : role) found.push_back(head_of(rank) != nullptr);
-      return found;
-    }();
+    const auto [from, to] = records_of(dumps_, role);
     for (std::int64_t record = from; record < to; ++record) {
       bool differ = false, parts = false;
       const FlightEntry* first = nullptr;
       std::vector<std::size_t> ended;
-      for (std::size_t i = 0; i < role.size(); ++i) {
-        const FlightEntry* entry = at(role[i], record);
+      for (const std::size_t rank : role) {
+        const FlightEntry* entry = at(rank, record);
         if (entry == nullptr) {
-          if (!waiting[i] && !dumps_[role[i]].cut) ended.push_back(role[i]);
+          if (head_of(rank) == nullptr && !dumps_[rank].cut) ended.push_back(rank);
           continue;
         }
         if (first == nullptr) first = entry;

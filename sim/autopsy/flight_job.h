@@ -13,8 +13,9 @@
 #include "backends/shared/waits.h"
 #include "base/escaped_text.h"
 #include "base/fix.h"
+#include "comm/verdict.h"
 #include "sim/autopsy/autopsy.h"
-#include "sim/autopsy/word_numbers.h"
+#include "sim/autopsy/thread_order.h"
 
 namespace shardlab {
 
@@ -26,13 +27,20 @@ class FlightJob {
   FlightJob(std::vector<FlightDump> dumps, const FlightWords& words)
       : dumps_(std::move(dumps)), words_(words), numbers_(words) {
     std::ranges::sort(dumps_, {}, &FlightDump::rank);
+    find_groups();
+    find_entries();
+    find_roles();
+    const Ranks moved = order_threads(dumps_, roles_, numbers_);
+    if (!moved.empty()) {
+      result_.notes.push_back(
+          fmt::format("threads of {} call in another order than those of other ranks, on several "
+                      "groups: no fault where each group has its queue",
+                      fold_ranks(moved)));
+    }
     for (const FlightDump& dump : dumps_) {
       const auto head = std::ranges::find(dump.entries, true, &FlightEntry::pending);
       heads_.push_back(head == dump.entries.end() ? nullptr : &*head);
     }
-    find_groups();
-    find_entries();
-    find_roles();
     result_.ranks = dumps_.size();
     for (const FlightDump& dump : dumps_) result_.entries += dump.entries.size();
     find_waits();
@@ -45,12 +53,8 @@ class FlightJob {
   };
 
   const FlightEntry* at(std::size_t rank, std::int64_t record) const {
-    const std::vector<FlightEntry>& all = dumps_[rank].entries;
-    if (all.empty() || record < all.front().record) return nullptr;
-    const auto guess = static_cast<std::size_t>(record - all.front().record);
-    if (guess < all.size() && all[guess].record == record) return &all[guess];
-    const auto found = std::ranges::lower_bound(all, record, {}, &FlightEntry::record);
-    return found != all.end() && found->record == record ? &*found : nullptr;
+    const auto found = place_of(dumps_[rank].entries, record);
+    return found == dumps_[rank].entries.end() ? nullptr : &*found;
   }
   Ranks ranks_of(const std::vector<std::size_t>& dumps) const {
     Ranks ranks;

@@ -31,6 +31,7 @@ enum class FlightField : std::uint8_t {
   kState,
   kRetired,
   kIsMessage,
+  kThread,
   kFrames,
   kName,
   kFile,

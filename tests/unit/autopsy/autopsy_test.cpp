@@ -17,6 +17,7 @@ struct Entry {
   std::int64_t size = 8, line = 10;
   std::string group = "dp";
   bool pending = false;
+  std::string thread = "1", name = "0";  // the name is that of the group
 };
 
 // Four ranks in "dp", which is all.
@@ -28,7 +29,7 @@ Json dump_of(const std::vector<Entry>& entries) {
     const std::size_t number = dump["entries"].size();
     dump["entries"].push_back(
         {{"record_id", number},
-         {"process_group", {"0", entry.group}},
+         {"process_group", {entry.name, entry.group}},
          {"collective_seq_id", number + 1},
          {"p2p_seq_id", 0},
          {"profiling_name", "nccl:" + entry.op},
@@ -38,6 +39,7 @@ Json dump_of(const std::vector<Entry>& entries) {
          {"output_sizes", {{entry.size}}},
          {"state", entry.pending ? "started" : "completed"},
          {"retired", !entry.pending},
+         {"thread_id", entry.thread},
          {"is_p2p", entry.op.starts_with("send") || entry.op.starts_with("recv")},
          {"frames",
           {{{"name", "c"}, {"filename", "/torch/distributed/c10d.py"}, {"line", 1}},
@@ -121,6 +123,29 @@ TEST_CASE("B-42 nobody is blamed where all have called, or nothing waits") {
   const Autopsy tie = two.autopsy();
   CHECK(tie.tie);
   CHECK(tie.culprits == std::vector<std::int64_t>{0, 1});
+}
+
+// Threads of autograd call in any order; calls of one group, or of one thread, have one.
+TEST_CASE("B-42 threads of a rank have no order between their groups") {
+  const Entry a{.line = 11}, c{.op = "all_gather", .line = 13}, end{.line = 14, .pending = true};
+  Entry b{.op = "broadcast", .line = 12, .group = "tp", .thread = "2", .name = "1"};
+  const Autopsy apart = Parted({a, b, c, end}, {a, c, b, end}).autopsy();
+  CHECK(to_string(apart.kind) == "device_stuck");
+  CHECK(apart.culprits.empty());
+  REQUIRE(!apart.notes.empty());
+  CHECK(apart.notes.back().starts_with("threads of rank 2 call in another order"));
+  // The same fault as without threads, beside calls in another order.
+  const Entry wrong{.op = "reduce_scatter", .line = 15, .pending = true};
+  const Autopsy other = Parted({a, b, c, end}, {a, c, b, wrong}).autopsy();
+  CHECK(other.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(other.line == 15);
+  for (const bool one_thread : {true, false}) {
+    Entry alike = b;
+    (one_thread ? alike.thread : alike.name) = one_thread ? "1" : "0";
+    const Autopsy crossed = Parted({a, alike, c, end}, {a, c, alike, end}).autopsy();
+    CHECK(to_string(crossed.kind) == "crossed");
+    CHECK(crossed.culprits == std::vector<std::int64_t>{kOdd});
+  }
 }
 
 TEST_CASE("B-42 messages that wait for each other are a circle, and nobody is blamed") {

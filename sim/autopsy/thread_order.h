@@ -1,0 +1,95 @@
+// thread_order.h - records of the ranks of a role in one order, where their threads have none:
+// those of autograd call as they come. Private to autopsy.cpp.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sim/autopsy/flight_dump.h"
+#include "sim/autopsy/word_numbers.h"
+
+namespace shardlab {
+
+using Role = std::vector<std::size_t>;  // indices of dumps
+
+// The entry of this record; end() if there is none.
+auto place_of(auto& all, std::int64_t record) {
+  if (all.empty() || record < all.front().record) return all.end();
+  const auto guess = static_cast<std::size_t>(record - all.front().record);
+  if (guess < all.size() && all[guess].record == record) {
+    return all.begin() + static_cast<std::ptrdiff_t>(guess);
+  }
+  const auto found = std::ranges::lower_bound(all, record, {}, &FlightEntry::record);
+  return found != all.end() && found->record == record ? found : all.end();
+}
+
+// A ring keeps the last entries: the records that all of the role have, or have no longer.
+inline std::pair<std::int64_t, std::int64_t> records_of(const std::vector<FlightDump>& dumps,
+                                                        const Role& role) {
+  std::int64_t from = 0, to = 0;
+  for (const std::size_t rank : role) {
+    const std::vector<FlightEntry>& all = dumps[rank].entries;
+    if (all.empty()) continue;
+    from = std::max(from, all.front().record);
+    to = std::max(to, all.back().record + 1);
+  }
+  return {from, to};
+}
+
+// Moves the next call with this word to the place, over calls of other threads on other groups
+// alone. Whether it did.
+inline bool comes_forward(std::vector<FlightEntry>& all, std::int64_t record,
+                          const auto& has_word) {
+  constexpr std::ptrdiff_t kFurthest = 64;
+  const auto place = place_of(all, record);
+  const auto end = all.end() - place > kFurthest ? place + kFurthest : all.end();
+  const auto call = std::find_if(place, end, has_word);
+  if (call == end || call == place) return false;
+  const bool tied = std::any_of(place, call, [&](const FlightEntry& before) {
+    return before.thread == call->thread || before.group == call->group;
+  });
+  if (tied) return false;
+  std::rotate(place, call, call + 1);
+  // The records stay with their places.
+  const std::int64_t last = place->record;
+  for (auto one = place; one < call; ++one) one->record = (one + 1)->record;
+  call->record = last;
+  return true;
+}
+
+/// The ranks whose calls are in another place now: each has its record where most of its role do.
+inline std::vector<std::int64_t> order_threads(std::vector<FlightDump>& dumps,
+                                               const std::vector<Role>& roles,
+                                               const WordNumbers& numbers) {
+  std::set<std::int64_t> moved;
+  const auto has_threads = [&](std::size_t dump) {
+    const std::vector<FlightEntry>& all = dumps[dump].entries;
+    const auto same = [](const FlightEntry& a, const FlightEntry& b) {
+      return a.thread == b.thread;
+    };
+    return !std::equal(all.begin() + (all.empty() ? 0 : 1), all.end(), all.begin(), same);
+  };
+  for (const Role& role : roles) {
+    if (std::ranges::none_of(role, has_threads)) continue;
+    const auto [from, to] = records_of(dumps, role);
+    for (std::int64_t record = from; record < to; ++record) {
+      std::map<std::int32_t, std::size_t> counts;
+      for (const std::size_t dump : role) {
+        const auto entry = place_of(dumps[dump].entries, record);
+        if (entry != dumps[dump].entries.end()) ++counts[numbers.alike(entry->word)];
+      }
+      if (counts.size() < 2) continue;
+      const auto most = std::ranges::max_element(counts, {}, [](auto& one) { return one.second; });
+      const auto has_word = [&](const FlightEntry& entry) {
+        return numbers.alike(entry.word) == most->first;
+      };
+      for (const std::size_t dump : role) {
+        if (comes_forward(dumps[dump].entries, record, has_word)) moved.insert(dumps[dump].rank);
+      }
+    }
+  }
+  return {moved.begin(), moved.end()};
+}
+
+}  // namespace shardlab
