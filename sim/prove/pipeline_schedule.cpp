@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/escaped_text.h"
+#include "base/fix.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {
@@ -35,6 +36,12 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// A cell may stand in quotes, as in every CSV.
+std::string_view unquoted(std::string_view cell) {
+  const bool quoted = cell.size() > 1 && cell.front() == '"' && cell.back() == '"';
+  return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
 }
 
 // Takes up to six digits from the front; -1: there are none, or more.
@@ -151,7 +158,7 @@ PipelineSchedule read_pipeline_schedule(std::string_view csv, Receives placed) {
     const auto rank = static_cast<std::int32_t>(schedule.ranks.size());
     std::vector<PipelineCell>& row = schedule.ranks.emplace_back();
     for (const std::string_view cell : parts_of_text(line, ",")) {
-      const std::string_view text = trimmed(cell);
+      const std::string_view text = unquoted(trimmed(cell));
       if (text.empty() || read_cell(text, row.emplace_back())) continue;
       schedule.refused.push_back({rank, static_cast<std::int32_t>(row.size()) - 1,
                                   printed_text(text.substr(0, kMostShown)), std::string(kForm)});
@@ -164,6 +171,11 @@ PipelineSchedule read_pipeline_schedule(std::string_view csv, Receives placed) {
   for_each(schedule, [&](std::int32_t, std::int32_t, const PipelineAction& action) {
     has_messages = has_messages || is_message(action.kind);
   });
+  if (has_messages && placed == Receives::kDeferred) {
+    fail(Fix{"leave it out, or give the schedule of computations alone"},
+         "the schedule has its receives in their places, which defer does not move: torch loads "
+         "one with messages as it is");
+  }
   has_messages ? check_messages(schedule) : lower(schedule, placed);
   return schedule;
 }

@@ -338,6 +338,16 @@ class Prove(program.Program):
         plain = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
         self.assertEqual(self.csv(plain)[1]["verdict"], "free")
         self.assertEqual(self.csv(plain, "--defer")[1]["verdict"], "hangs")
+        (self.folder / "s.csv").write_text(SCHEDULE, encoding="utf-8")
+        code, _, errors = self.shardlab("prove", "--defer", "s.csv")
+        self.assertEqual((code, "receives in their places" in errors), (2, True), errors)
+
+    def test_cells_may_stand_in_quotes(self):
+        quoted = "\n".join(",".join(f'"{cell}"' for cell in row.split(","))
+                           for row in SCHEDULE.splitlines())
+        plain, found = self.csv(SCHEDULE)[1], self.csv(quoted + "\r\n")[1]
+        self.assertEqual(found, plain)
+        self.assertEqual(self.csv('"0F0,0B0"\n')[1]["verdict"], "refused")
 
     def test_crossed_messages(self):
         crossed = SCHEDULE.replace("1RECV_F0,1F0", "1RECV_F1,1F1").replace("1RECV_F1,1F1,1B1",
