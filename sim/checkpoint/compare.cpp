@@ -238,9 +238,11 @@ class Comparer {
       if (out_.lone.size() <= kMost)
         one.near = nearest(one.name, lone[one.in_a ? 1 : 0]).value_or("");
       one.pattern = pattern_of(one.name, b_);
-      const MadeTensor* tensor = one.in_a ? nullptr : in_b_.at(one.name);
-      if (tensor == nullptr || tensor->type == nullptr || !tensor->elements) continue;
+      const MadeTensor* tensor = (one.in_a ? in_a_ : in_b_).at(one.name);
+      if (tensor->type == nullptr || !tensor->elements) continue;
       for (const MadeTensor* same : same_in_a(*tensor)) {
+        const bool there = in_b_.contains(same->name);
+        if (one.in_a && (!there || differs(same->name))) continue;  // tied in A
         if (one.same.empty() || in_b_.contains(one.same)) one.same = same->name;
       }
     }
@@ -310,8 +312,10 @@ std::vector<Edit> repairs_of(const CheckpointComparison& comparison) {
   }
   for (const LoneTensor& one : comparison.lone) {
     const bool known = std::ranges::any_of(comparison.lone, [&](const LoneTensor& other) {
-      return other.in_a && other.name == one.same;
+      return other.in_a != one.in_a && (one.in_a ? other.same == one.name : other.name == one.same);
     });
+    if (one.in_a && !known && !one.same.empty())
+      first.push_back({"tie", fmt::format("{} = {}", one.name, one.same)});
     if (!one.in_a)
       first.push_back(known ? Edit{"rename", fmt::format("{} -> {}", one.pattern, one.same)}
                             : Edit{"drop", one.pattern});

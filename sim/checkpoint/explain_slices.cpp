@@ -205,7 +205,9 @@ struct SliceMistakes {
     }
   }
   bool name_blocks(std::int64_t pieces, const Picked& order, const Picked& map) {
-    const std::string told = fmt::format("ranks={}; order={}", pieces, text_of_list(order, ", "));
+    const std::string told =
+        fmt::format("ranks={}; order={}", pieces,
+                    pieces > kMostRanks ? text_of(order) : text_of_list(order, ", "));
     Picked sorted = order;
     std::ranges::sort(sorted);
     if (sorted[0] < 0) return tell("piece-missing", told + " (-1: zeros)", map);

@@ -125,6 +125,34 @@ TEST_CASE("B-52 a checkpoint that lacks a tensor is not said to be mended") {
   CHECK(compare({x, y}, {x, renamed}, nullptr).mended);
 }
 
+TEST_CASE("B-52 a tied tensor that B lacks is tied again to the one that B has") {
+  const MadeTensor embed = bytes_of("embed", {8, 2}, counted_up(16));
+  const MadeTensor head = bytes_of("head", {8, 2}, counted_up(16));
+  const MadeTensor other = bytes_of("head", {8, 2}, PlainNumbers(16, 7));
+  const auto edits_of = [](const MadeTensors& a, const MadeTensors& b) {
+    const CheckpointComparison found = compare(a, b, nullptr);
+    std::string text = found.mended ? "mended" : "not mended";
+    for (const Edit& edit : repairs_of(found)) text += " " + edit.option + " " + edit.text;
+    return text;
+  };
+  CHECK(edits_of({embed, head}, {embed}) == "mended tie head = embed");
+  CHECK(edits_of({head, embed}, {embed}) == "mended tie head = embed");
+  CHECK(edits_of({embed, other}, {embed}) == "not mended");
+  // A renamed tensor of B is the one, and a damaged one gives nothing.
+  const MadeTensor named = bytes_of("lm_head", {8, 2}, counted_up(16));
+  CHECK(edits_of({embed, head}, {embed, named}) == "mended rename lm_head -> head");
+  CHECK(edits_of({embed, head}, {bytes_of("embed", {8, 2}, PlainNumbers(16, 3))}) == "not mended");
+}
+
+TEST_CASE("B-52 the order of many rows is told in runs") {
+  PlainNumbers lost = counted_up(240);
+  std::fill(lost.begin() + 100, lost.begin() + 102, std::uint8_t{0});
+  const TensorDifference found = only_difference("w", {120, 2}, lost);
+  REQUIRE(found.mistake.has_value());
+  CHECK(found.mistake->id == "piece-missing");
+  CHECK(found.mistake->told.size() < 80);
+}
+
 TEST_CASE("B-52 elements that moved into the tensor before are a flat shift") {
   PlainNumbers all = counted_up(24), shifted(all.begin() + 3, all.end());
   shifted.resize(24, 0);
