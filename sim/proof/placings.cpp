@@ -8,28 +8,19 @@
 #include <set>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
 namespace {
 
-// The number of choices of each digit: of input 0 along mesh dim 0, along mesh dim 1, ...
-std::vector<std::uint64_t> bases_of(const OpSample& sample, std::size_t mesh_dims) {
-  std::vector<std::uint64_t> bases;
-  for (const SampleInput& input : sample.inputs) {
-    bases.insert(bases.end(), mesh_dims, choices_of(input).size());
-  }
-  return bases;
-}
-
 // Saturates: no loop counts that far.
-std::uint64_t count_of(const std::vector<std::uint64_t>& bases) {
+std::uint64_t count_of(const OpSample& sample, std::size_t mesh_dims) {
   std::uint64_t count = 1;
-  for (const std::uint64_t base : bases) {
-    if (count > std::numeric_limits<std::uint64_t>::max() / base) {
+  for (std::size_t digit = 0; digit < sample.inputs.size() * mesh_dims; ++digit) {
+    const std::uint64_t base = choices_of(sample.inputs[digit / mesh_dims]).size();
+    if (__builtin_mul_overflow(count, base, &count))
       return std::numeric_limits<std::uint64_t>::max();
-    }
-    count *= base;
   }
   return count;
 }
@@ -94,7 +85,7 @@ Placements choices_of(const SampleInput& input) {
 
 std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, PlacingCount number,
                                  std::uint64_t seed) {
-  const std::uint64_t count = count_of(bases_of(sample, mesh_dims));
+  const std::uint64_t count = count_of(sample, mesh_dims);
   std::vector<Placing> placings;
   const auto add = [&](std::uint64_t which) {
     Placing placing = placing_at(sample, mesh_dims, which);
@@ -124,19 +115,15 @@ bool cuts_evenly(const Dims& shape, const Placements& placements, const Dims& me
 }
 
 std::string placements_text(const Placements& placements) {
-  std::string text;
-  for (const Placement& placement : placements) {
-    text += (text.empty() ? "" : " ") + to_string(placement);
-  }
-  return text;
+  std::vector<std::string> words;
+  for (const Placement& placement : placements) words.push_back(to_string(placement));
+  return text_of_list(words, " ");
 }
 
 std::string placing_text(const Placing& placing) {
-  std::string text;
-  for (const Placements& placements : placing) {
-    text += (text.empty() ? "" : ", ") + placements_text(placements);
-  }
-  return text;
+  std::vector<std::string> words;
+  for (const Placements& placements : placing) words.push_back(placements_text(placements));
+  return text_of_list(words, ", ");
 }
 
 Placing parse_placing(std::string_view text, const OpSample& sample, std::size_t mesh_dims) {
