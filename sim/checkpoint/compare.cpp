@@ -163,12 +163,13 @@ class Comparer {
     if (same_shape && !found.mistake) found.wrong = wrong_indices(pair);
   }
 
+  bool differs(const std::string& name) const {
+    return std::ranges::count(out_.differences, name, &TensorDifference::name) > 0;
+  }
+
   // Contents of another tensor, or rows of one.
   void look_elsewhere(TensorDifference& found) {
     const MadeTensor &a = *in_a_.at(found.name), &b = *in_b_.at(found.name);
-    const auto differs = [&](const std::string& name) {
-      return std::ranges::count(out_.differences, name, &TensorDifference::name) > 0;
-    };
     if (found.mistake || !a.elements || !b.elements || ++looked_for_ > kMostUnexplained) return;
     for (const MadeTensor* same : same_in_a(b)) {
       found.mistake = {"names-exchanged",
