@@ -418,6 +418,22 @@ std::vector<double> factors_of_gradients(const RecordingBlame& blame) {
   return all;
 }
 
+// Whether a collective's line with another op makes all right.
+template <typename After>
+bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const After& after) {
+  for (const RecordingEdit& edit : other_reductions(b, blame.wrong.front().point.event)) {
+    after(edit);
+    if (blame.edits.empty()) continue;
+    const auto& [event, number] = edit.places.front();
+    BlamedValue value = blamed_line(b, event, number);
+    value.what = fmt::format("it reduces by {}, and by {} it is A's value",
+                             to_string(*reduction_of(b.events[event])), to_string(*edit.op));
+    blame.wrong.insert(blame.wrong.begin(), std::move(value));
+    return true;
+  }
+  return false;
+}
+
 // The first that follows from nothing is the one to look at.
 void order(RecordingBlame& blame) {
   std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
@@ -448,16 +464,7 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
     if (!left.found()) blame.edits.push_back(edit);
     return left;
   };
-  for (const RecordingEdit& edit : other_reductions(b, blame.wrong.front().point.event)) {
-    after(edit);
-    if (blame.edits.empty()) continue;
-    const auto& [event, number] = edit.places.front();
-    BlamedValue value = blamed_line(b, event, number);
-    value.what = fmt::format("it reduces by {}, and by {} it is A's value",
-                             to_string(*reduction_of(b.events[event])), to_string(*edit.op));
-    blame.wrong.insert(blame.wrong.begin(), std::move(value));
-    return blame;
-  }
+  if (reduce_otherwise(blame, b, after)) return blame;
   const bool late =
       is_gradient(blame.wrong.front().point) || blame.wrong.front().point.kind == PointKind::kEnd;
   for (const Edited what : {Edited::kGradients, Edited::kFirst, Edited::kAlike}) {

@@ -45,6 +45,13 @@ void as_gradient(BlamedValue& value, const BlamedValue& gradient) {
   value.what += ", and still is after the step";
 }
 
+// Equal terms that a collective has made are no terms.
+void as_share(Explained& all) {
+  if (all.held != ValueHeld::kTerms || all.factor != 1 || all.largest) return;
+  const double share = 1 / static_cast<double>(all.groups.groups[0].size());
+  all = {.held = ValueHeld::kScaled, .off = all.off, .factor = share, .groups = {}};
+}
+
 std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
   const std::string place = place_of(program, event);
   const std::string op = event.op.empty() ? std::string(to_string(event.kind)) : event.op;
@@ -266,15 +273,8 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   }
   const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
   if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
-  // Equal terms that a collective has made are no terms.
   const bool made_equal = !from.through.empty() || is_of_step(point);
-  const bool share = all.held == ValueHeld::kTerms && all.factor == 1 && !all.largest;
-  if (share && made_equal && are_equal(point.parts)) {
-    all = {.held = ValueHeld::kScaled,
-           .off = all.off,
-           .factor = 1 / static_cast<double>(all.groups.groups[0].size()),
-           .groups = {}};
-  }
+  if (made_equal && are_equal(point.parts)) as_share(all);
   std::string elements;
   for (std::size_t i = 0; all.held == ValueHeld::kWrong && i < point.parts.size(); ++i) {
     const PointPart &part = point.parts[i], &whole = a[alike ? 0 : i];
@@ -444,18 +444,16 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
   if (all.held == ValueHeld::kUnknown) return;
   const bool end = point.kind == PointKind::kEnd;
   const bool gradient = end && point.name.ends_with(".grad");
-  if (gradient && all.held == ValueHeld::kTerms && !ended_) {
-    kept_terms_.push_back({std::move(point), std::move(all), from});
-    return;
-  }
   if (end && !gradient && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
+  if (gradient && all.held == ValueHeld::kTerms && !ended_) {
+    return kept_terms_.push_back({std::move(point), std::move(all), from});
+  }
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
-  now = {.off = from.off, .taken = now.taken, .suspect = before, .like = point.key, .through = {}};
+  now = {.off = from.off, .taken = now.taken, .suspect = {}, .like = point.key, .through = {}};
   if (all.held == ValueHeld::kRight) {
     ++compared_;
     if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
     now.off = all.off;
-    now.suspect = nullptr;
     drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
     return;
   }
@@ -469,6 +467,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
   const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
   if (point.kind == PointKind::kResult && !backward_) wrong_loss_ = true;
   if (may_be_added || may_be_divided) {
+    now.suspect = before;
     suspect(now, value);
     if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
     if (point.kind == PointKind::kGradient) {
@@ -478,16 +477,11 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
     return;
   }
   ++compared_;
-  now.suspect = nullptr;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  Link link{.source = from.wrong,
-            .value = point.value,
-            .between = of_call || point.kind == PointKind::kFlow};
-  if (end && !gradient) {
-    parameters_.emplace_back(std::move(value), link);
-    return;
-  }
+  const bool between = of_call || point.kind == PointKind::kFlow;
+  Link link{.source = from.wrong, .value = point.value, .between = between};
+  if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, value);
   } else if (!value.follows && from.suspect != nullptr) {

@@ -114,8 +114,8 @@ class RecordingComparison {
   std::vector<BlamedValue> terms_;                            // gradients
   std::set<std::int32_t> reduced_;                            // numbers
   bool same_names_ = false;
-  // Ends are losses, gradients and parameters as they are after the step. Where nothing says which
-  // value is the loss it is the last result before backward.
+  // Ends are losses, gradients and parameters as they are after the step. The last result before
+  // backward is the loss of a program that has no backward.
   std::set<std::int32_t> losses_;
   MicroBatches micro_batches_;
   bool cut_otherwise_ = false;             // the batch, into micro-batches

@@ -142,13 +142,11 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     const std::string name = name_of(event);
     add(counted(event, prefix + name), kind, event.out[0].id.id);
     if (check && back) gradients_[event.out[0].id.id] = name;
-    for (ComparedPoint& point : points) point.name = name;
-    const auto backward = backwards_.find(event.rank);
-    if (check && back && backward != backwards_.end()) {
-      for (ComparedPoint& point : points) point.place = place_of(program_, *backward->second);
+    const auto backward = check && back ? backwards_.find(event.rank) : backwards_.end();
+    for (ComparedPoint& point : points) {
+      point.name = name;
+      if (backward != backwards_.end()) point.place = place_of(program_, *backward->second);
     }
-  } else if (event.kind == kBackward) {
-    backwards_[event.rank] = &event;
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));
     for (std::size_t i = 0; i < event.gives.size(); ++i) {
@@ -175,6 +173,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
 std::vector<ComparedPoint> PointNames::named(std::size_t index) {
   const RecordedEvent& event = program_.events[index];
   std::vector<ComparedPoint> points;
+  if (event.kind == RecordedKind::kBackward) backwards_[event.rank] = &event;
   add_named(event, points);
   for (ComparedPoint& point : points) {
     point.event = index;
