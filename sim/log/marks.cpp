@@ -100,8 +100,10 @@ void Marks::call_ends(const CallRecord& call) {
       exact = exact && is_exact(x);
       any = true;
       in_integers = in_integers && is_integral(x.dtype());
-      const std::uint32_t note = exchange_note(x);
-      if (note != 0 && (i > 0 || !overwrites(row))) exchanged |= note;
+      // A factor that all ranks have alike leaves terms what they are.
+      const MeshDims varies = varies_along(x);
+      const std::uint32_t note = varies_note(varies) | over_note(collected_along(x) & varies);
+      if (i > 0 || !overwrites(row)) exchanged |= note;
     };
     const Argument& argument = (*call.args)[i];
     if (!argument.is_list()) {
