@@ -83,7 +83,9 @@ class Roles {
 
   Role role_of(const ValueReport& report, const Ids& of) const {
     const std::string& name = report.name;
-    if (report.spec != nullptr || report.claim || report.facts.given) return Role::kClaim;
+    // Terms that a later line adds up are what [reference] says.
+    const bool given = report.facts.given && !(report.facts.agrees() && is_used(of));
+    if (report.spec != nullptr || report.claim || given) return Role::kClaim;
     // A number that decides or counts is judged by what it leads to, as is what is made of sizes.
     if (report.number) return is_used(of) && report.at_end ? Role::kOnTheWay : Role::kClaim;
     if (report.last && inputs_.expected.contains(name)) return Role::kClaim;
