@@ -284,10 +284,7 @@ void ReplayJudge::judge_call() {
     return differs("error", "a result", now.misfit);
   }
   if (any([](const SeenOnRank& one) { return !one.ran; })) return;  // the replay ended before it
-  if (any([](const SeenOnRank& one) { return one.skipped; })) {
-    ++report_.skipped;
-    return;
-  }
+  if (any([](const SeenOnRank& one) { return one.skipped; })) return void(++report_.skipped);
   ++report_.ops;
   if (any([](const SeenOnRank& one) { return one.supposed; })) {
     ++report_.skipped;
@@ -335,12 +332,10 @@ void ReplayJudge::compare_errors() {
       std::ranges::find_if(ranks, [](const SeenOnRank& one) { return one.error.has_value(); });
   if (event().error.empty()) {
     ReplayDifference found = difference(at_, "error", "a result", failed->error->text());
-    if (failed->error->kind() == ErrorKind::kUnsupported && !event().distributed) {
-      return misses(event().op + ": " + failed->error->summary());  // a dtype that no kernel has
-    }
-    if (moves_what_it_writes(event(), *failed->error)) {
-      found.known = "X-82: it writes a copy that it has moved, and drops it";
-    }
+    const bool known = moves_what_it_writes(event(), *failed->error);
+    if (failed->error->kind() == ErrorKind::kUnsupported && !event().distributed)
+      return misses(event().op + ": " + failed->error->summary());
+    if (known) found.known = "X-82: it writes a copy that it has moved, and drops it";
     (found.known.empty() ? report_.differences : report_.reference).push_back(std::move(found));
   } else if (failed == ranks.end() && event().distributed) {
     ++report_.better;
@@ -396,7 +391,8 @@ ReplayJudge::Known ReplayJudge::known_of(const Given& one, std::size_t results) 
   for (const GraphArgument& argument : now.filled) visit(argument);
   if (is_move(now.kind)) inherit(result, now.takes[0], any);
   result.of_vague = result.of_vague && any;
-  result.undefined = now.undefined || graph_.unknown.contains(graph_.meeting(at_));
+  result.unknown = graph_.unknown.contains(graph_.meeting(at_));
+  result.undefined = now.undefined || result.unknown;
   for_each_operand(now, [&](std::int32_t number) {
     if (result.undefined || !known(number).undefined) return;
     result.undefined = !overwrites(now) || !is_written(number);
@@ -433,8 +429,8 @@ void ReplayJudge::inherit(Known& result, std::int32_t number, bool& any) const {
   origin.exact = origin.exact && from.origin.exact && !floating;
   if (!floating || (from.size <= 0 && !from.vague)) return;  // NaN has no size
   result.of_vague = result.of_vague && from.vague;
-  if (from.size > 0)
-    origin.terms = origin.terms > 0 ? std::min(origin.terms, from.size) : from.size;
+  const double terms = origin.terms > 0 ? origin.terms : from.size;
+  if (from.size > 0) origin.terms = std::min(terms, from.size);
   any = true;
 }
 
@@ -524,6 +520,8 @@ void ReplayJudge::compare_again(const Given& one) {
                    fmt::format("on {}", count));
   }
   Known& before = known(one.value->id.id);
+  // A value that arrives has been written, or should have been.
+  if (event().kind == RecordedKind::kArrived) before.undefined = before.unknown;
   Known now = before;
   compare_print(name, one, 0, now);
   // Results of a collective are compared when they arrive. The rounding of their terms stays.

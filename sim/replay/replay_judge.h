@@ -45,6 +45,7 @@ class ReplayJudge {
     // It is computed from floats that are all vague: whatever it is may be rounding.
     bool of_vague = false;
     bool undefined = false;  // computed from memory that nothing had written
+    bool unknown = false;    // made by a collective that read behind a tensor's memory
     DType dtype = DType::kF32;
     std::vector<const Storage*> memory;  // of its ranks
   };
