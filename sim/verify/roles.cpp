@@ -45,17 +45,27 @@ class Roles {
   }
 
  private:
-  // A node of this kind takes the value itself, or the number that is read from it.
-  bool follows_at_once(const Ids& of, Kind kind) const {
+  // A node of this kind takes the value itself, or the number that is read from it; `each_pass`: in
+  // the loops in which it is made. A line behind a loop takes what the last pass has made.
+  bool follows_at_once(const Ids& of, Kind kind, bool each_pass = false) const {
+    const auto is = [&](DefUse::Id next) {
+      return flow_.nodes()[next].kind == kind &&
+             (!each_pass || std::ranges::all_of(of, [&](DefUse::Id id) {
+               return is_inside(next, flow_.nodes()[id].loop);
+             }));
+    };
     return std::ranges::any_of(of, [&](DefUse::Id id) {
       return std::ranges::any_of(flow_.makes_directly(id), [&](DefUse::Id next) {
-        if (flow_.nodes()[next].kind == kind) return true;
-        const Ids& behind = flow_.makes_directly(next);
-        return flow_.nodes()[next].kind == Kind::kRead &&
-               std::ranges::any_of(behind,
-                                   [&](DefUse::Id one) { return flow_.nodes()[one].kind == kind; });
+        return is(next) || (flow_.nodes()[next].kind == Kind::kRead &&
+                            std::ranges::any_of(flow_.makes_directly(next), is));
       });
     });
+  }
+
+  bool is_inside(DefUse::Id id, std::uint32_t loop) const {
+    std::uint32_t around = flow_.nodes()[id].loop;
+    while (around != loop && around != 0) around = flow_.nodes()[around - 1].loop;
+    return around == loop;
   }
 
   // More is made of it than names, writes that nobody sees, and labels without a name.
@@ -89,7 +99,7 @@ class Roles {
     // A number that decides or counts is judged by what it leads to, as is what is made of sizes.
     if (report.number) return is_used(of) && report.at_end ? Role::kOnTheWay : Role::kClaim;
     if (report.last && inputs_.expected.contains(name)) return Role::kClaim;
-    if (report.read || follows_at_once(of, Kind::kShown)) return Role::kClaim;
+    if (report.read || follows_at_once(of, Kind::kShown, !report.last)) return Role::kClaim;
     return is_used(of) || !has_data(flow_.made_of(of)) ? Role::kOnTheWay : Role::kSink;
   }
 

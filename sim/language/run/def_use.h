@@ -60,6 +60,7 @@ struct FlowNode {
   std::int64_t length = 0;  ///< by the text, of the list that a collective fills; 0: not known
   bool entry = false;       ///< of such a list: what one rank has
   bool by_world = false;    ///< inside of a loop whose passes follow from the number of ranks
+  std::uint32_t loop = 0;   ///< the node that decides the innermost loop around it, plus 1; 0: none
   std::string op;           ///< of calls: the last name of the function
   std::vector<std::uint32_t> from;  ///< its operands, sorted
 };

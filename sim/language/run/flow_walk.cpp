@@ -58,7 +58,7 @@ FlowWalk::Id FlowWalk::node(Kind kind, std::uint32_t begin, const std::string& w
   const auto [known, is_new] = known_.try_emplace({kind, begin, frames_.back().scope, what},
                                                   static_cast<Id>(graph_.nodes_.size()));
   if (is_new) {
-    graph_.nodes_.push_back({.kind = kind, .begin = begin});
+    graph_.nodes_.push_back({.kind = kind, .begin = begin, .loop = loop_});
     changed_ = true;
   }
   return known->second;
@@ -424,6 +424,7 @@ void FlowWalk::loop(Id decides, const Pass& pass) {
   unite(control_, {decides});
   left_loops_.emplace_back();
   ++loops_;
+  const std::uint32_t around = std::exchange(loop_, decides + 1);
   const int most = loops_ > 1 ? kMostPasses / 2 : kMostPasses;
   for (int i = 0; i < most; ++i) {
     const bool changed = std::exchange(changed_, false);
@@ -437,6 +438,7 @@ void FlowWalk::loop(Id decides, const Pass& pass) {
     if (settled || steps_ > kMostSteps) break;
   }
   --loops_;
+  loop_ = around;
   left_loops_.pop_back();
   control_ = outer;
 }

@@ -196,6 +196,7 @@ class FlowWalk {
   bool changed_ = false;    ///< the graph has new edges
   std::int64_t steps_ = 0;  ///< statements visited
   int loops_ = 0;           ///< around the statement
+  std::uint32_t loop_ = 0;  ///< the innermost of them, as FlowNode::loop
 };
 
 }  // namespace shardlab

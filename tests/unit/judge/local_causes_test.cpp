@@ -270,6 +270,10 @@ TEST_CASE("V-33 causes of integers are those of floats") {
                         "c = all_reduce(i.to_local().sum(), \"sum\", group=\"tp\")\n"
                         "y = from_local(c * world_size, mesh=mesh)\n")),
             "right");  // the number of ranks: [reference] says what is meant
+  check_has(said(judged(counts,
+                        "c = all_reduce(i.to_local().sum(), \"max\", group=\"tp\")\n"
+                        "print(c)\n")),
+            "c: cause.other-reduction: ");
 }
 
 TEST_CASE("V-33 unequal pieces without the shape of the whole name it") {
