@@ -385,6 +385,34 @@ TEST_CASE("V-33 a term that two steps take for the whole has one reduction missi
   CHECK(said(judged(kRows, code("dist.all_reduce(m, op=dist.ReduceOp.MAX)\n"))) == "right");
 }
 
+TEST_CASE("V-33 a gradient that is taken for the whole behind a gather has its sum missing") {
+  const std::string inputs =
+      "x = { type = \"f64[4@tp, 3]\", requires_grad = true }\n"
+      "gain = { type = \"f64[3]\", requires_grad = true, init = \"ones\" }\n"
+      "up = { type = \"f64[3, 4@tp]\", requires_grad = true }";
+  const auto code = [](const char* backward) {
+    return fmt::format(
+        "class Gather(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        "        out = torch.empty([x.size(0) * mesh.size(\"tp\"), 3], dtype=f64)\n"
+        "        dist.all_gather_into_tensor(out, x.contiguous(), group=\"tp\")\n"
+        "        return out\n"
+        "    @staticmethod\n    def backward(ctx, gradient):\n        {}"
+        "        return gradient.chunk(mesh.size(\"tp\"))[mesh.get_local_rank(\"tp\")]\n"
+        "n = layer_norm(x.to_local(), [3], gain.to_local(grad_placements=[P(sum)]))\n"
+        "h = Gather.apply(n) @ up.to_local()\n"
+        "y = from_local(h.detach(), mesh=mesh, tp=S(1))\nh.pow(2).sum().backward()\n"
+        "\"\"\"\n[reference]\ncode = \"\"\"\n"
+        "y = layer_norm(x, [3], gain) @ up\ny.pow(2).sum().backward()\n",
+        backward);
+  };
+  check_has(
+      said(judged(inputs, code("pass\n"))),
+      "x.grad: cause.missing-sum: the backward of split in line 18 takes a term of a sum over "
+      "tp for the whole");
+  CHECK(said(judged(inputs, code("gradient = all_reduce(gradient, \"sum\", group=\"tp\")\n"))) ==
+        "right");
+}
+
 TEST_CASE("V-33 a sum over each rank's own count that is averaged is a mean of means") {
   const std::string given =
       "l = \"f64[5@tp, 4]\"\nm = { type = \"i64[5@tp, 4]\", init = \"randint(0, 3)\" }";
