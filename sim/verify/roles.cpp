@@ -55,6 +55,7 @@ class Roles {
              }));
     };
     return std::ranges::any_of(of, [&](DefUse::Id id) {
+      if (flow_.nodes()[id].kind == Kind::kDecides) return false;  // it is no part of the value
       return std::ranges::any_of(flow_.makes_directly(id), [&](DefUse::Id next) {
         return is(next) || (flow_.nodes()[next].kind == Kind::kRead &&
                             std::ranges::any_of(flow_.makes_directly(next), is));
