@@ -156,7 +156,7 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
 }
 
 void RecordingComparison::begin(const RecordedProgram& program) {
-  whole_gradients_ = last_gradients(program);
+  if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
   for (const RecordedEvent& event : program.events) {
     if (event.kind != RecordedKind::kBackward) continue;
     losses_.insert(event.takes.begin(), event.takes.end());

@@ -32,8 +32,8 @@ const PointPart* MicroBatches::rows(const std::string& key) {
       const auto [found, first] = rows_.try_emplace(without_counts(name), part);
       if (first) continue;
       PointPart& all = found->second;
-      const bool fits = std::ranges::equal(Dims(all.shape.begin() + 1, all.shape.end()),
-                                           Dims(part.shape.begin() + 1, part.shape.end()));
+      const bool fits = std::equal(all.shape.begin() + 1, all.shape.end(), part.shape.begin() + 1,
+                                   part.shape.end());
       if (!fits) continue;
       all.shape[0] += part.shape[0];
       all.elements.insert(all.elements.end(), part.elements.begin(), part.elements.end());

@@ -11,9 +11,6 @@
 
 namespace shardlab {
 
-/// The parts of A's values, by the keys of their points.
-using PointsOfA = std::map<std::string, std::vector<PointPart>>;
-
 /// Used by one thread.
 class MicroBatches {
  public:

@@ -48,6 +48,9 @@ struct ComparedPoint {
   std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
+/// The parts of A's values, by the keys of their points.
+using PointsOfA = std::map<std::string, std::vector<PointPart>>;
+
 /// Finds the points of a recording, asked for each event in the order of the file.
 class PointNames {
  public:

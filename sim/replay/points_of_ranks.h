@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 
-#include "sim/replay/micro_batches.h"
 #include "sim/replay/points.h"
 
 namespace shardlab {
