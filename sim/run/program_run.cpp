@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -219,8 +220,11 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
 std::string what_runs(const Scenario& scenario, const ScenarioOptions& options) {
   const std::string& text = scenario.file->text();
   const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
-  std::string result = fmt::format("scenario {} ({} bytes, {:08x})", scenario.title, text.size(),
-                                   crc32_z(0, bytes, text.size()));
+  std::string result = fmt::format(
+      "scenario {} ({} bytes, {:08x})",
+      scenario.title.empty() ? std::filesystem::path(scenario.file->file()).filename().string()
+                             : scenario.title,
+      text.size(), crc32_z(0, bytes, text.size()));
   for (const std::string& setting : scenario.settings) result += " " + setting;
   if (options.planner) result += fmt::format(" --planner {}", to_string(*options.planner));
   if (options.transport) result += fmt::format(" --transport {}", to_string(*options.transport));

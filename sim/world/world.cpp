@@ -120,7 +120,7 @@ std::string digest_of(const std::filesystem::path& path) {
   return fmt::format("{} ({} bytes, {:08x})", path.filename().string(), size, sum);
 }
 
-// The running program's file, that of the library if it is another one, and its words.
+// The running program's file, and that of the library if it is another one.
 const std::string& this_program() {
   static const std::string text = [] {
     const std::filesystem::path program = program_path();
@@ -131,22 +131,29 @@ const std::string& this_program() {
       const auto path = std::filesystem::canonical(library.dli_fname, unreadable);
       if (!unreadable && path != program) result += " with " + digest_of(path);
     }
-    std::ifstream words("/proc/self/cmdline");
-    std::string word;
-    std::getline(words, word, '\0');
-    while (std::getline(words, word, '\0')) result += " " + word;
     return result;
   }();
   return text;
 }
 
+// The words behind the name of the program.
+std::string words_of_program() {
+  std::ifstream words("/proc/self/cmdline");
+  std::string word, result = "with the words";
+  std::getline(words, word, '\0');
+  while (std::getline(words, word, '\0')) result += " " + word;
+  return result;
+}
+
 // All that must be the same in all processes, a line for each.
 std::string about(const WorldOptions& options, const ProcessBackend& processes) {
   return fmt::format(
-      "shardlab {}\n{}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, implicit "
+      "shardlab {}\n{}\n{}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, "
+      "implicit "
       "redistribution {}, transport {}, device {}\n",
-      version(), processes.libraries(), options.program.empty() ? this_program() : options.program,
-      options.ranks, options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,
+      version(), processes.libraries(), this_program(),
+      options.program.empty() ? words_of_program() : options.program, options.ranks,
+      options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,
       options.mixed == MixedTensors::kRefuse ? "refused" : "as replicas",
       static_cast<int>(options.implicit),
       options.transport ? to_string(*options.transport) : "of its own", options.device_type);

@@ -7,6 +7,7 @@ usage: failures_test.py SHARDLAB MPIRUN KILLED CASES
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,8 +128,31 @@ class Failures(unittest.TestCase):
                 words += ["-n", "1", SHARDLAB, "run", path, "--backend", "mpi"]
             code, _, errors = output(MPIRUN, *words)
         self.assertEqual(code, 2, errors)
-        told = "error: rank 1 runs something else than rank 0: scenario  ("
-        self.assertEqual(errors.count(told), 1, errors)
+        told = (r"error: rank 1 runs something else than rank 0: scenario 30\.toml \(.*\), "
+                r"and not scenario 20\.toml \(")
+        self.assertEqual(len(re.findall(told, errors)), 1, errors)
+
+    def test_another_build_of_the_program_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "long.toml")
+            path.write_text(LONG.replace("4", "2"), encoding="utf-8")
+            other = pathlib.Path(folder, "shardlab")
+            shutil.copy(SHARDLAB, other)
+            with other.open("ab") as file:
+                file.write(b"built again")
+            for module in pathlib.Path(SHARDLAB).parent.glob("libshardlab_*.so"):
+                pathlib.Path(folder, module.name).symlink_to(module)
+            for programs in ((SHARDLAB, other), (other, SHARDLAB)):
+                words = []
+                for program in programs:
+                    words += [":"] if words else []
+                    words += ["-n", "1", program, "run", path, "--backend", "mpi"]
+                code, _, errors = output(MPIRUN, *words)
+                self.assertEqual(code, 2, errors)
+                sizes = [pathlib.Path(program).stat().st_size for program in programs]
+                told = (f"error: rank 1 runs something else than rank 0: program shardlab "
+                        rf"\({sizes[1]} bytes, .*\), and not program shardlab \({sizes[0]} bytes")
+                self.assertEqual(len(re.findall(told, errors)), 1, errors)
 
     def test_a_stopped_rank_of_a_scenario_is_named_and_the_others_end(self):
         for victim in (2, 0):
