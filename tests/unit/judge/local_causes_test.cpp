@@ -274,6 +274,13 @@ TEST_CASE("V-33 causes of integers are those of floats") {
                         "c = all_reduce(i.to_local().sum(), \"max\", group=\"tp\")\n"
                         "print(c)\n")),
             "c: cause.other-reduction: ");
+  // A value of no label, which the program's text does not explain.
+  check_has(said(run_scenario(
+                test::scenario_of("[mesh]\ntp = 2\n[inputs]\nb = { type = \"i64[4]\", init = "
+                                  "\"arange\" }\n[program]\ncode = \"\"\"\nc = b.to_local() * "
+                                  "2\nprint(c)\n\"\"\"\n[reference]\ncode = \"c = b\"\n"),
+                all_ops(), {})),
+            "c: cause.factor: it is 2 times the expected value");
 }
 
 TEST_CASE("V-33 unequal pieces without the shape of the whole name it") {

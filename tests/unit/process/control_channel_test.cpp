@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "backends/process/hub.h"
 #include "backends/process/rendezvous.h"
+#include "backends/process/wire.h"
 
 using namespace shardlab;
 using namespace shardlab::process;
@@ -368,26 +370,24 @@ TEST_CASE("B-16 once a run has failed its end waits two seconds, whatever the pa
   });
 }
 
-// Nothing is heard after the news that rank 0 is gone, which passes everything on. Several jobs at
-// once: the news could come together by chance.
+// Nothing is heard after the news that rank 0 is gone, which passes everything on.
 TEST_CASE("B-16 the others hear first that rank 0 does not end in time") {
-  const auto job = [] {
-    Gate gate;
-    in_job(4, [&](std::int64_t rank, auto& channel) {
-      channel->begin_run();
-      channel->exchange("all have begun");
-      if (rank < 2) return gate.await(2);
-      channel->report_failed(failure_of(2, "the wheel came off"));
-      channel->end_run("alive");
-      CHECK(channel->gone() == std::vector<std::int64_t>{0, 1});
-      CHECK(channel->verdict().cause == "the wheel came off");
-      gate.pass();
-      gate.await(2);
-    });
+  JobState state(0, 4);
+  const StandingBoard board;
+  Strings gone;  // each news, as rank 3 hears it
+  const auto send = [&](std::int64_t rank, Message message, std::string_view payload) {
+    if (rank == 3 && message == Message::kGone) gone.emplace_back(payload);
   };
-  std::vector<std::thread> jobs;
-  for (int i = 0; i < 24; ++i) jobs.emplace_back(job);
-  for (std::thread& one : jobs) one.join();
+  Hub hub(state, board, std::chrono::hours(1), send, [](std::int64_t) { return Clock::now(); });
+  state.run = 1;
+  state.active = true;
+  hub.begin_run();
+  hub.decide(1, failure_of(2, "the wheel came off"));
+  for (const std::int64_t rank : {2, 3}) hub.contribute(rank, {1, kEveryRank, 1, true}, "alive");
+  for (; gone.empty(); std::this_thread::yield()) hub.keep_watch();
+  const std::string reason = "it did not end when the run had failed";
+  CHECK(gone == Strings{packed(std::int64_t{1}, reason, Spoke::kNo),
+                        packed(std::int64_t{0}, reason, Spoke::kNo)});
 }
 
 TEST_CASE("B-16 a process that does not answer is named, rank 0 as well") {
