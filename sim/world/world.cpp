@@ -137,20 +137,22 @@ const std::string& this_program() {
 }
 
 // The words behind the name of the program.
-std::string words_of_program() {
-  std::ifstream words("/proc/self/cmdline");
-  std::string word, result = "with the words";
-  std::getline(words, word, '\0');
-  while (std::getline(words, word, '\0')) result += " " + word;
-  return result;
+const std::string& words_of_program() {
+  static const std::string text = [] {
+    std::ifstream words("/proc/self/cmdline");
+    std::string word, result = "with the words";
+    std::getline(words, word, '\0');
+    while (std::getline(words, word, '\0')) result += " " + word;
+    return result;
+  }();
+  return text;
 }
 
 // All that must be the same in all processes, a line for each.
 std::string about(const WorldOptions& options, const ProcessBackend& processes) {
   return fmt::format(
       "shardlab {}\n{}\n{}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, "
-      "implicit "
-      "redistribution {}, transport {}, device {}\n",
+      "implicit redistribution {}, transport {}, device {}\n",
       version(), processes.libraries(), this_program(),
       options.program.empty() ? words_of_program() : options.program, options.ranks,
       options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,

@@ -73,6 +73,14 @@ class Failures(unittest.TestCase):
     def job(self, ranks, *words):
         return output(MPIRUN, "-n", ranks, SHARDLAB, *words, "--backend", "mpi")
 
+    def job_of_two(self, first, second):
+        """Rank 0 runs the scenario of the first (program, scenario), rank 1 that of the second."""
+        words = []
+        for program, scenario in (first, second):
+            words += [":"] if words else []
+            words += ["-n", "1", program, "run", scenario, "--backend", "mpi"]
+        return output(MPIRUN, *words)
+
     def same_as_threads(self, path, ranks):
         code, text, errors = output(SHARDLAB, "run", path)
         job_code, job_text, job_errors = self.job(ranks, "run", path, "--check-collectives")
@@ -119,14 +127,13 @@ class Failures(unittest.TestCase):
 
     def test_two_programs_in_one_job_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            words = []
+            runs = []
             for times in (20, 30):
                 path = pathlib.Path(folder, f"{times}.toml")
                 path.write_text(LONG.replace("4", "2").replace("1000000", str(times)),
                                 encoding="utf-8")
-                words += [":"] if words else []
-                words += ["-n", "1", SHARDLAB, "run", path, "--backend", "mpi"]
-            code, _, errors = output(MPIRUN, *words)
+                runs.append((SHARDLAB, path))
+            code, _, errors = self.job_of_two(*runs)
         self.assertEqual(code, 2, errors)
         told = (r"error: rank 1 runs something else than rank 0: scenario 30\.toml \(.*, "
                 r"and not scenario 20\.toml \(")
@@ -143,11 +150,7 @@ class Failures(unittest.TestCase):
             for module in pathlib.Path(SHARDLAB).resolve().parent.glob("libshardlab_*.so"):
                 pathlib.Path(folder, module.name).symlink_to(module)
             for programs in ((SHARDLAB, other), (other, SHARDLAB)):
-                words = []
-                for program in programs:
-                    words += [":"] if words else []
-                    words += ["-n", "1", program, "run", path, "--backend", "mpi"]
-                code, _, errors = output(MPIRUN, *words)
+                code, _, errors = self.job_of_two(*((program, path) for program in programs))
                 self.assertEqual(code, 2, errors)
                 sizes = [pathlib.Path(program).stat().st_size for program in programs]
                 told = (f"error: rank 1 runs something else than rank 0: program shardlab "
