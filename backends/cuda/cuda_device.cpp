@@ -42,6 +42,17 @@ std::string op_name(const KernelCall& call) {
   return fmt::format("kernel {}", static_cast<int>(call.kernel));
 }
 
+// Waits for pending results before the GPU is locked: the rank that sends them may need it, too.
+void wait_for_operands(const KernelCall& call) {
+  for (const LocalArg& argument : call.args) {
+    if (const auto* tensor = std::get_if<Tensor>(&argument)) tensor->wait();
+    const auto* list = std::get_if<std::vector<Tensor>>(&argument);
+    if (list == nullptr) continue;
+    for (const Tensor& tensor : *list) tensor.wait();
+  }
+  for (const Tensor& output : call.outputs) output.wait();
+}
+
 // One GPU in this process: all devices on it share its stream, since they read each other's memory
 // (the judge of a run has a device of its own), and memory is used again in the stream's order.
 struct Gpu {
@@ -149,6 +160,7 @@ MemoryUse TableDevice::memory() const {
 }
 
 void TableDevice::run(const KernelCall& call) {
+  wait_for_operands(call);
   const std::lock_guard lock(gpu_->mutex);
   try {
     const Kernel kernel = shared_kernels().find(call.kernel);
@@ -208,12 +220,15 @@ std::vector<std::string> TableDevice::ran_on_host() const {
 void TableDevice::copy(const Tensor& dst, const Tensor& src) {
   check_invariant(dst.shape() == src.shape() && dst.dtype() == src.dtype(),
                   "Device::copy takes two tensors of one shape and dtype");
+  src.wait();
+  dst.wait();
   const std::lock_guard lock(gpu_->mutex);
   convert(dst, src);
 }
 
 void TableDevice::read(const Tensor& src, void* out) {
   if (src.numel() == 0) return;
+  src.wait();
   const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = as_contiguous(*this, src, src.dtype());
   await_stream();
@@ -224,6 +239,7 @@ void TableDevice::read(const Tensor& src, void* out) {
 
 void TableDevice::write(const Tensor& dst, const void* data) {
   if (dst.numel() == 0) return;
+  dst.wait();
   const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = dst.contiguous() ? dst : empty(*this, dst.shape(), dst.dtype());
   await_stream();

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -246,6 +248,20 @@ void async_case() {
   });
 }
 
+// Ranks on threads share a device, which the last one needs for the tensor that the others wait
+// for.
+void late_rank_case() {
+  on_all_worlds([](RankContext& rank) {
+    const auto n = static_cast<double>(rank.world_size);
+    if (rank.rank == rank.world_size - 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const Tensor one = local_tensor({3}, DType::kF32, Values(3, 1));
+    const Tensor sum = rank.world->all_reduce(one, ReduceOp::kSum, Issue::kAsync);
+    CHECK(values_of(sum) == Values(3, n));
+  });
+}
+
 // NCCL itself forbids this: only where calls are compared are they put in one order.
 void async_crosswise_case() {
   if (!calls_are_compared()) return;
@@ -277,6 +293,7 @@ TEST_CASE("16-bit floats accumulate in f32 and round once") { rounding_case(); }
 TEST_CASE("inputs of any strides") { strided_case(); }
 TEST_CASE("a result may be written to") { own_value_case(); }
 TEST_CASE("K-20 asynchronous results") { async_case(); }
+TEST_CASE("a pending result keeps no rank from the device") { late_rank_case(); }
 TEST_CASE("K-20 asynchronous calls on two groups in another order on each rank") {
   async_crosswise_case();
 }

@@ -28,6 +28,7 @@ CLOCK_ALLOWED = {
     "tests/nccl/launches_test.cpp": "a launch that does not return",
     "tests/mpi/killed.cpp": "says when it learned of a failure",
     "tests/mpi/ways.cpp": "the same, and a rank sleeps",
+    "tests/conformance/collectives_test.cpp": "a rank comes late",
     "tests/unit/process/control_channel_test.cpp": "a rank judges for longer than the patience",
     "backends/nccl/lookout.cpp": "a rank inside of a launch is looked after now and then",
     "backends/mpi/operation.cpp": "a rank that waits too long says for whom",
