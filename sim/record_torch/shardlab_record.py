@@ -715,9 +715,26 @@ class _File:
         # The highest levels take several times as long for a few bytes less.
         self.lines = gzip.GzipFile("", "wb", compresslevel=5, fileobj=self.out, mtime=0)
         self.waiting = []
+        self.held = None  # events with their lines, of which it is not known whether they belong
 
     def put(self, event):
-        self.waiting.append(_line(event))
+        if self.held is None:
+            self.put_line(_line(event))
+        else:
+            self.held.append((event, _line(event)))
+
+    def hold(self):
+        self.held = []
+
+    def release(self, belongs):
+        """Writes those of the held events that belong to the recording."""
+        held, self.held = self.held, None
+        for at, (event, line) in enumerate(held):
+            if belongs(at, event):
+                self.put_line(line)
+
+    def put_line(self, line):
+        self.waiting.append(line)
         self.events += 1
         if len(self.waiting) >= 256:
             self.compress()
@@ -1595,7 +1612,19 @@ class _Program:
                 if self.partly[storage] <= 0:
                     del self.partly[storage]
             self.unwritten.discard(storage)
+            self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
+
+    def leave(self, storages):
+        """Of a reduce, on ranks that are not its root: gloo leaves anything there."""
+        self.left.update(storages)
+        self.unwritten.update(storages)
+
+    def still_left(self, func, written):
+        """Memory with anything in it that an op has changed in place: by a factor, for example."""
+        if _Facts.of(func).seeded or _Facts.of(func).name.endswith(("copy_", "fill_", "zero_")):
+            return ()
+        return self.left.intersection(self.storage_of(x) for x in written)
 
     def watch_gradient(self, leaf, name):
         """Its gradient is written when backward has made it. A hook would hang on the leaf: ops of
@@ -1618,8 +1647,16 @@ class _Program:
         state = storage, self.writes.get(storage, 0)
         if ended and leaf.grad is not None:
             self.states[id(leaf)] = state
-        elif not ended and self.states.get(id(leaf), state) != state and not self.optimizing():
+        elif self.is_changed(leaf):
             self.stepped()
+
+    def is_changed(self, leaf):
+        """Whether the program has written to a leaf since its gradient was made."""
+        if id(leaf) not in self.states or _in_backward() or self.phase != "fwd":
+            return False
+        storage = self.storage_of(self.recorded_part(leaf))
+        state = storage, self.writes.get(storage, 0)
+        return self.states[id(leaf)] != state and not self.optimizing()
 
     @staticmethod
     def optimizing():
@@ -1710,6 +1747,11 @@ class _Program:
 
 
 # Values: their identity, numbers, prints and elements.
+
+
+def _storage_in(key):
+    """The number of the memory in a key of a value."""
+    return _storage_in(key[0]) if isinstance(key, tuple) else key
 
 
 class _Values:
@@ -2312,7 +2354,9 @@ class _Calls:
                 if isinstance(tensor, torch.Tensor):
                     self.unwritten.add(self.storage_of(tensor))
             event["undefined"] = True
+        left = self.still_left(func, written) if self.left else ()
         self.note_writes(written)
+        self.leave(left)
         if _Facts.of(func).name == "fsdp::all_gather_copy_in":
             written = []  # this rank's part of its results has been written
         if random:
@@ -2456,7 +2500,7 @@ class _Calls:
             self.note_writes(written)
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
             if name == "c10d::reduce_" and dist.ProcessGroup.unbox(args[1]).rank() != args[3]:
-                self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
+                self.leave([self.storage_of(x) for x in written])
             else:
                 self.late.update(x["v"] for x in event["mut"])
         self.exchanged += 1
@@ -2971,6 +3015,13 @@ class _Own:
         return True
 
 
+def _writes_to(numbers, event):
+    """Whether an op or its call writes to one of these values: in place, or as its only effect."""
+    in_place = event.get("op", "").split(".")[:2][-1].endswith("_")
+    written = event.get("mut", []) + (event.get("out", []) if in_place else [])
+    return any(one and one.get("v") in numbers for one in written)
+
+
 class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
@@ -2997,6 +3048,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.numbers = {}  # key of a tensor -> number of its value
         self.roots = {}  # number of a storage -> the value that covers it
         self.unwritten = set()  # storages with memory that was never written
+        self.left = set()  # those in which a reduce, on ranks that are not its root, left anything
         self.partly = {}  # storages that were written in parts -> bytes that are left
         self.count = 0
         self.taped = set()  # numbers of values that required a gradient in a call
@@ -3021,6 +3073,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
+        self.behind = None  # the last step: what it has left, and how much was known then
         self.stepped = None  # called where the program has written to such a leaf by itself
         self.views = {}  # (key of a tensor, autograd's number) -> number of a value
         self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is
@@ -3104,7 +3157,10 @@ class Recorder(_Program, _Values, _Calls, _Types):
             kind = None  # the end of a script
         if kind is None:
             with self.own:
-                self.check_end()
+                if self.behind is None:
+                    self.check_end()
+                else:
+                    self.end_behind_step()
                 for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
@@ -3174,13 +3230,49 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
-    def check_end(self):
+    def check_end(self, ends=("", ".grad")):
         """Parameters and their gradients after the step."""
         for model in self.names.models:
             for name, parameter in self.names.tensors_of(model):
                 for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
-                    if tensor is not None and self.key(tensor) in self.numbers:
+                    known = tensor is not None and self.key(tensor) in self.numbers
+                    if known and end in ends:
                         self.check(name + end, tensor)
+
+    def step_is_over(self):
+        """The program goes on up to its next forward: where it writes to parameters until then, as
+        a broadcast from the rank that has made the step does, this belongs to the step."""
+        with self.own:
+            self.settle(True)
+            self.file.hold()
+            self.check_end()
+            self.behind = len(self.file.held), self.exchanged, dict(self.refused)
+
+    def parameters(self):
+        """Numbers of the parameters, and of all views of their memory."""
+        own = {
+            self.storage_of(self.recorded_part(one))
+            for model in self.names.models
+            for one in model.parameters()
+        }
+        return {number for key, number in self.numbers.items() if _storage_in(key) in own}
+
+    def end_behind_step(self):
+        """Keeps what is behind the step up to the last write to a parameter."""
+        checks, exchanged, refused = self.behind
+        own, last, kept = self.parameters(), -1, -1
+        for at, (event, _) in enumerate(self.file.held[checks:], checks):
+            exchanged += event["k"] == "coll"
+            waits = event["k"] == "wait" and event.get("of", math.inf) < kept
+            if waits or _writes_to(own, event):
+                last, kept = at, exchanged
+        if last < 0:
+            self.refused = refused
+            self.file.release(lambda at, event: at < checks)
+            return
+        parameter = lambda event: event["k"] == "check" and not event["name"].endswith(".grad")
+        self.file.release(lambda at, event: at <= last and not (at < checks and parameter(event)))
+        self.check_end(("",))
 
     def check(self, name, tensor):
         event = {"k": "check", "name": name}
@@ -3719,6 +3811,10 @@ def _is_preparing():
     return False
 
 
+def _is_attribute(func):
+    return getattr(func, "__name__", "__get__") in ("__get__", "__set__")
+
+
 class _Watch(torch.overrides.TorchFunctionMode):
     """Begins a recording at the first function of a script whose result requires a gradient, where
     no module has begun it."""
@@ -3730,11 +3826,12 @@ class _Watch(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         steps = self.steps
-        if steps.recorder is not None and steps.recorder.states and torch.is_grad_enabled():
+        if steps.recorder is not None and torch.is_grad_enabled() and not _is_attribute(func):
             with torch._C.DisableTorchFunction():
-                for own in _leaves((args, kwargs)):
-                    if isinstance(own, torch.Tensor) and own.requires_grad:
-                        steps.recorder.notice_step(own)
+                leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+                again = any(x.requires_grad and steps.recorder.is_changed(x) for x in leaves)
+            if again:
+                return self.run_behind_step(func, args, kwargs)
         if not steps.handles or not steps.is_due() or not self.may_begin(func, args, kwargs):
             return func(*args, **kwargs)
         steps.begin(None)
@@ -3745,8 +3842,22 @@ class _Watch(torch.overrides.TorchFunctionMode):
             steps.take_back()
         return result
 
+    def run_behind_step(self, func, args, kwargs):
+        """A function of a leaf that was written to since its gradient was made: the next step's, if
+        its result requires a gradient."""
+        recorder = self.steps.recorder
+        recorder.quiet += 1
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            recorder.quiet -= 1
+        tensors = [x for x in _leaves(result) if isinstance(x, torch.Tensor)]
+        if any(x.grad_fn is not None for x in tensors):
+            recorder.stepped()
+        return result
+
     def may_begin(self, func, args, kwargs):
-        if func in self.dull or getattr(func, "__name__", "__get__") in ("__get__", "__set__"):
+        if func in self.dull or _is_attribute(func):
             return False
         if not torch.is_grad_enabled():
             return False
@@ -3758,12 +3869,14 @@ class _Watch(torch.overrides.TorchFunctionMode):
 class _Steps:
     """Records a script from its first forward of a module that is trained, its first function whose
     result requires a gradient, or its first message on, until `steps` steps are made: of optimizers
-    of torch, or of its own. A stage of a pipeline receives before its first forward."""
+    of torch, or of its own. A stage of a pipeline receives before its first forward. With `beyond`
+    the program runs on to the next forward, since it may write to parameters behind the step."""
 
     MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
-    def __init__(self, path, skip, steps, options):
+    def __init__(self, path, skip, steps, options, beyond=False):
         self.path, self.skip, self.steps, self.options = path, skip, steps, options
+        self.beyond = beyond
         self.made = 0
         self.recorder = None
         from torch.optim import optimizer
@@ -3816,6 +3929,8 @@ class _Steps:
         self.recorder = None
 
     def forward_begins(self, module, args):
+        if self.is_over():
+            self.done()
         if self.recorder is not None:
             if not self.recorder.names.models:
                 self.recorder.takes_batches.add(id(module))
@@ -3829,14 +3944,30 @@ class _Steps:
 
     def step_ends(self, optimizer, args, kwargs):
         self.made += 1
-        if self.recorder is not None and self.made >= self.skip + self.steps:
-            self.end()
-            raise _Done(0)
+        if self.recorder is None or self.is_over():
+            return
+        if self.made < self.skip + self.steps:
+            self.recorder.states.clear()
+        elif self.beyond:
+            self.recorder.step_is_over()
+        else:
+            self.done()
 
     def own_step_ends(self):
-        """A leaf was written to since backward, and by no optimizer of torch."""
+        """The next forward begins: a leaf was written to since backward."""
         self.recorder.states.clear()
-        self.step_ends(None, (), {})
+        if self.is_over():
+            self.done()
+        self.made += 1
+        if self.made >= self.skip + self.steps:
+            self.done()
+
+    def is_over(self):
+        return self.recorder is not None and self.recorder.behind is not None
+
+    def done(self):
+        self.end()
+        raise _Done(0)
 
     def end(self, kind=None, error=None, trace=None):
         if self.recorder is not None:
@@ -3938,7 +4069,7 @@ def _again(given):
 def _run(given):
     """Runs the script; True if anything was recorded."""
     options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
-    steps = _Steps(given.out, given.skip, given.steps, options)
+    steps = _Steps(given.out, given.skip, given.steps, options, True)
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
         _Typed.steps = steps
@@ -3950,6 +4081,10 @@ def _run(given):
                 runpy.run_path(given.script, run_name="__main__")
     except _Done:
         return True
+    except (Exception, SystemExit, _Impatient):
+        if not steps.is_over():
+            raise
+        return True  # behind the step a rank may have ended that another one waits for
     finally:
         began = steps.recorder is not None
         steps.end(*sys.exc_info())

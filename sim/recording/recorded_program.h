@@ -39,6 +39,7 @@ struct EventValue {
   ValueType type;                          ///< a DTensor's is the whole; its mesh is a number
   std::vector<TensorMeta> of_ranks;        ///< of a plain value whose shape differs by rank
   std::vector<RecordedPrint> prints;       ///< a DTensor has one, of the whole
+  std::vector<std::size_t> unwritten;      ///< ranks whose memory nobody has written: no prints
   std::vector<RecordedElements> elements;  ///< several: of each rank's piece
   std::vector<double> numbers;             ///< read from a tensor; id is -1 then
 

@@ -63,15 +63,21 @@ RecordedPrint print_of(const Json& print) {
   return {number_of(print.at(0)), number_of(print.at(1))};
 }
 
-std::vector<RecordedPrint> prints_of(const Json& print, std::size_t ranks) {
-  if (!print.is_object()) return {print_of(print)};
-  std::vector<RecordedPrint> prints;
-  if (!is_of_ranks(print)) refuse_recorded("a fingerprint is two numbers");
-  for (const Json& one : list_of_ranks(print.at("ranks"), ranks, "'ranks' of a fingerprint")) {
-    if (one.is_null()) return {};  // memory that a rank has not written yet
-    prints.push_back(print_of(one));
+void read_prints(EventValue& value, const Json& print, std::size_t ranks) {
+  if (!print.is_object()) {
+    value.prints = {print_of(print)};
+    return;
   }
-  return prints;
+  if (!is_of_ranks(print)) refuse_recorded("a fingerprint is two numbers");
+  const Json& all = list_of_ranks(print.at("ranks"), ranks, "'ranks' of a fingerprint");
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (all[rank].is_null()) {
+      value.unwritten.push_back(rank);
+    } else {
+      value.prints.push_back(print_of(all[rank]));
+    }
+  }
+  if (!value.unwritten.empty()) value.prints.clear();
 }
 
 void label(EventValue& value, const Json& json, const RecordedProgram& program) {
@@ -222,7 +228,7 @@ EventValue recorded_value(const Json& json, const RecordedProgram& program) {
           fmt::format("{} bytes of elements where {} belong", value.elements[0].bytes, wanted));
     }
   }
-  if (const Json* print = found(json, "fp")) value.prints = prints_of(*print, program.ranks);
+  if (const Json* print = found(json, "fp")) read_prints(value, *print, program.ranks);
   return value;
 }
 

@@ -97,6 +97,17 @@ bool are_equal(const std::vector<PointPart>& parts) {
   });
 }
 
+// "; rank 1 has A's": a step that the others have not heard of.
+std::string text_of_right_ranks(const ComparedPoint& point, const PointPart& whole) {
+  Ranks right;
+  for (std::size_t i = 0; i < point.parts.size(); ++i) {
+    const PointPart& part = point.parts[i];
+    if (has_one_size(part, whole) && differing(part, whole) == 0) right.push_back(point.ranks[i]);
+  }
+  if (right.empty() || right.size() == point.parts.size()) return "";
+  return fmt::format("; {} {} A's", ranks_text(right), right.size() == 1 ? "has" : "have");
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -284,6 +295,9 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     break;
   }
   if (all.held == ValueHeld::kWrong && alike) elements += factors_text(point.parts, a[0]);
+  if (all.held == ValueHeld::kWrong && alike && point.kind == PointKind::kEnd) {
+    elements += text_of_right_ranks(point, a[0]);
+  }
   if (all.held == ValueHeld::kRight && alike) {
     elements = text_of_missing(point, a[0]);
     if (!elements.empty()) all.held = ValueHeld::kWrong;
@@ -307,7 +321,8 @@ RecordingBlame RecordingComparison::end() {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
-    if (!value.follows && own != gradients_.end()) as_gradient(value, *own->second);
+    const bool still = own != gradients_.end() && !reduced_.contains(own->second.number);
+    if (!value.follows && still) as_gradient(value, *own->second.suspect);
     wrong_.push_back(std::move(value));
     links_.push_back(link);
   }
@@ -471,7 +486,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
     suspect(now, value);
     if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
     if (point.kind == PointKind::kGradient) {
-      gradients_[point.name] = now.suspect;
+      gradients_[point.name] = {now.suspect, point.value};
       terms_.push_back(std::move(value));
     }
     return;
@@ -511,7 +526,7 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
     value = *before;
   } else if (point.kind == PointKind::kEnd && own != gradients_.end() &&
              !reduced_.contains(point.value)) {
-    as_gradient(value, *own->second);
+    as_gradient(value, *own->second.suspect);
   }
 }
 

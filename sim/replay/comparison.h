@@ -74,6 +74,10 @@ class RecordingComparison {
   };
 
   // A gradient that is terms after the step: it is wrong if the step took them.
+  struct GradientTerms {
+    std::shared_ptr<const BlamedValue> suspect;
+    std::int32_t number;  // of the gradient itself
+  };
   struct KeptTerms {
     ComparedPoint point;
     Explained cause;
@@ -102,7 +106,7 @@ class RecordingComparison {
   const std::vector<RankGroups>& groups_;
   double gradient_noise_;
   std::map<std::int32_t, Followed> known_;
-  std::map<std::string, std::shared_ptr<const BlamedValue>> gradients_;  // terms, by name
+  std::map<std::string, GradientTerms> gradients_;  // by name
   std::set<std::string> wrong_gradients_;
   std::vector<KeptTerms> kept_terms_;
   std::set<std::string> whole_steps_;  // gradients of parameters that no term has come to

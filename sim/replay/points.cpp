@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text_of_list.h"
 #include "sim/verify/global_value.h"
@@ -170,6 +172,14 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
   }
 }
 
+// A reduce leaves on ranks that are not its root what the library likes: no value of the program.
+bool PointNames::is_undefined(const RecordedEvent& event, std::size_t rank) const {
+  if (event.kind != RecordedKind::kCheck || program_.shapes_only) return false;
+  const EventValue& value = event.out[0];
+  const bool own = event.rank >= 0 && !value.whole() && value.prints.empty();
+  return own || std::ranges::find(value.unwritten, rank) != value.unwritten.end();
+}
+
 std::vector<ComparedPoint> PointNames::named(std::size_t index) {
   const RecordedEvent& event = program_.events[index];
   std::vector<ComparedPoint> points;
@@ -184,10 +194,12 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
     } else {
       for (std::size_t rank = 0; rank < program_.ranks; ++rank) point.ranks.push_back(rank);
     }
+    std::erase_if(point.ranks, [&](std::size_t rank) { return is_undefined(event, rank); });
     const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
     if (!looks && point.kind != PointKind::kEnd) for_each_operand(event, point.ranks[0], take);
   }
+  std::erase_if(points, [](const ComparedPoint& point) { return point.ranks.empty(); });
   return points;
 }
 

@@ -67,6 +67,7 @@ class PointNames {
   std::string counted(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
+  bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
   void add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points);
 
   const RecordedProgram& program_;

@@ -180,6 +180,23 @@ class BlameRecordings(Program):
                 self.assertIn(f"by_hand.py:{number}: the first of ", output)
                 self.assertIn(told, output)
 
+    def test_owners_of_parameters_send_them_behind_the_step(self):
+        """Before that no rank has all of A's parameters, and gradients that a reduce has left on
+        other ranks than its root are no values."""
+        one = FILES / "owners/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "owners/none.json.gz"))
+        for mistake, first, told in (
+                ("not_reduced", "owners.py:43", "\n  follows  owners.py:43, 2.weight"),
+                ("one_not_sent", "0.bias: the first of 1 ", "; rank 1 has A's\n"),
+                ("sent_by_rank_0", "owners.py:39", "\n  follows  owners.py:43, 0.bias, 2.weight"),
+                ("bound_by_rank", "owners.py:", "0.weight, 0.bias, 2.weight")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab("blame", one,
+                                                     FILES / f"owners/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                self.assertIn(first, output.splitlines()[1])
+                self.assertIn(told, output)
+
     def test_stages_that_are_models_of_their_own(self):
         """Ranks have layers under equal names, which are others of the whole model."""
         one = FILES / "own_stages/one.json.gz"

@@ -154,7 +154,7 @@ for _ in range(2):
 
     def test_a_script_for_gpus_runs_on_a_cpu(self):
         code, output, errors = self.record(GPU, "--on-cpu")
-        self.assertEqual((code, output), (0, "CPU True\n"), errors)
+        self.assertEqual((code, output), (0, "CPU True\n1.0 0\n"), errors)
         self.is_right()
         code, _, errors = self.record(GPU_RANKS, "--on-cpu", "--ranks", "2", "--processes")
         self.assertEqual(code, 0, errors)

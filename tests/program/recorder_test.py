@@ -696,7 +696,7 @@ class Recorder(program.Program):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         code, output, errors = self.shardlab(
             "record", "--python", sys.executable, "--skip", "1", "train.py", "--rate", "3")
-        self.assertEqual((code, output), (0, "arguments ['--rate', '3']\nstep 0\n"), errors)
+        self.assertEqual((code, output), (0, "arguments ['--rate', '3']\nstep 0\nstep 1\n"), errors)
         self.assertIn("0 differ", self.fine("replay", "step.json.gz"))
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
         self.assertIn("4 gradients are PyTorch's, 0 differ", run)

@@ -198,7 +198,9 @@ class _Calls:
                 if isinstance(tensor, torch.Tensor):
                     self.unwritten.add(self.storage_of(tensor))
             event["undefined"] = True
+        left = self.still_left(func, written) if self.left else ()
         self.note_writes(written)
+        self.leave(left)
         if _Facts.of(func).name == "fsdp::all_gather_copy_in":
             written = []  # this rank's part of its results has been written
         if random:
@@ -342,7 +344,7 @@ class _Calls:
             self.note_writes(written)
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
             if name == "c10d::reduce_" and dist.ProcessGroup.unbox(args[1]).rank() != args[3]:
-                self.unwritten.update(self.storage_of(x) for x in written)  # gloo leaves anything
+                self.leave([self.storage_of(x) for x in written])
             else:
                 self.late.update(x["v"] for x in event["mut"])
         self.exchanged += 1

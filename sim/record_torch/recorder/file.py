@@ -13,9 +13,26 @@ class _File:
         # The highest levels take several times as long for a few bytes less.
         self.lines = gzip.GzipFile("", "wb", compresslevel=5, fileobj=self.out, mtime=0)
         self.waiting = []
+        self.held = None  # events with their lines, of which it is not known whether they belong
 
     def put(self, event):
-        self.waiting.append(_line(event))
+        if self.held is None:
+            self.put_line(_line(event))
+        else:
+            self.held.append((event, _line(event)))
+
+    def hold(self):
+        self.held = []
+
+    def release(self, belongs):
+        """Writes those of the held events that belong to the recording."""
+        held, self.held = self.held, None
+        for at, (event, line) in enumerate(held):
+            if belongs(at, event):
+                self.put_line(line)
+
+    def put_line(self, line):
+        self.waiting.append(line)
         self.events += 1
         if len(self.waiting) >= 256:
             self.compress()

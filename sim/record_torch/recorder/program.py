@@ -344,7 +344,19 @@ class _Program:
                 if self.partly[storage] <= 0:
                     del self.partly[storage]
             self.unwritten.discard(storage)
+            self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
+
+    def leave(self, storages):
+        """Of a reduce, on ranks that are not its root: gloo leaves anything there."""
+        self.left.update(storages)
+        self.unwritten.update(storages)
+
+    def still_left(self, func, written):
+        """Memory with anything in it that an op has changed in place: by a factor, for example."""
+        if _Facts.of(func).seeded or _Facts.of(func).name.endswith(("copy_", "fill_", "zero_")):
+            return ()
+        return self.left.intersection(self.storage_of(x) for x in written)
 
     def watch_gradient(self, leaf, name):
         """Its gradient is written when backward has made it. A hook would hang on the leaf: ops of
@@ -367,8 +379,16 @@ class _Program:
         state = storage, self.writes.get(storage, 0)
         if ended and leaf.grad is not None:
             self.states[id(leaf)] = state
-        elif not ended and self.states.get(id(leaf), state) != state and not self.optimizing():
+        elif self.is_changed(leaf):
             self.stepped()
+
+    def is_changed(self, leaf):
+        """Whether the program has written to a leaf since its gradient was made."""
+        if id(leaf) not in self.states or _in_backward() or self.phase != "fwd":
+            return False
+        storage = self.storage_of(self.recorded_part(leaf))
+        state = storage, self.writes.get(storage, 0)
+        return self.states[id(leaf)] != state and not self.optimizing()
 
     @staticmethod
     def optimizing():

@@ -72,6 +72,13 @@ class _Own:
         return True
 
 
+def _writes_to(numbers, event):
+    """Whether an op or its call writes to one of these values: in place, or as its only effect."""
+    in_place = event.get("op", "").split(".")[:2][-1].endswith("_")
+    written = event.get("mut", []) + (event.get("out", []) if in_place else [])
+    return any(one and one.get("v") in numbers for one in written)
+
+
 class Recorder(_Program, _Values, _Calls, _Types):
     """One recording; made by record()."""
 
@@ -98,6 +105,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.numbers = {}  # key of a tensor -> number of its value
         self.roots = {}  # number of a storage -> the value that covers it
         self.unwritten = set()  # storages with memory that was never written
+        self.left = set()  # those in which a reduce, on ranks that are not its root, left anything
         self.partly = {}  # storages that were written in parts -> bytes that are left
         self.count = 0
         self.taped = set()  # numbers of values that required a gradient in a call
@@ -122,6 +130,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
+        self.behind = None  # the last step: what it has left, and how much was known then
         self.stepped = None  # called where the program has written to such a leaf by itself
         self.views = {}  # (key of a tensor, autograd's number) -> number of a value
         self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is
@@ -205,7 +214,10 @@ class Recorder(_Program, _Values, _Calls, _Types):
             kind = None  # the end of a script
         if kind is None:
             with self.own:
-                self.check_end()
+                if self.behind is None:
+                    self.check_end()
+                else:
+                    self.end_behind_step()
                 for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
         wall = time.perf_counter() - self.began
@@ -275,13 +287,49 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
-    def check_end(self):
+    def check_end(self, ends=("", ".grad")):
         """Parameters and their gradients after the step."""
         for model in self.names.models:
             for name, parameter in self.names.tensors_of(model):
                 for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
-                    if tensor is not None and self.key(tensor) in self.numbers:
+                    known = tensor is not None and self.key(tensor) in self.numbers
+                    if known and end in ends:
                         self.check(name + end, tensor)
+
+    def step_is_over(self):
+        """The program goes on up to its next forward: where it writes to parameters until then, as
+        a broadcast from the rank that has made the step does, this belongs to the step."""
+        with self.own:
+            self.settle(True)
+            self.file.hold()
+            self.check_end()
+            self.behind = len(self.file.held), self.exchanged, dict(self.refused)
+
+    def parameters(self):
+        """Numbers of the parameters, and of all views of their memory."""
+        own = {
+            self.storage_of(self.recorded_part(one))
+            for model in self.names.models
+            for one in model.parameters()
+        }
+        return {number for key, number in self.numbers.items() if _storage_in(key) in own}
+
+    def end_behind_step(self):
+        """Keeps what is behind the step up to the last write to a parameter."""
+        checks, exchanged, refused = self.behind
+        own, last, kept = self.parameters(), -1, -1
+        for at, (event, _) in enumerate(self.file.held[checks:], checks):
+            exchanged += event["k"] == "coll"
+            waits = event["k"] == "wait" and event.get("of", math.inf) < kept
+            if waits or _writes_to(own, event):
+                last, kept = at, exchanged
+        if last < 0:
+            self.refused = refused
+            self.file.release(lambda at, event: at < checks)
+            return
+        parameter = lambda event: event["k"] == "check" and not event["name"].endswith(".grad")
+        self.file.release(lambda at, event: at <= last and not (at < checks and parameter(event)))
+        self.check_end(("",))
 
     def check(self, name, tensor):
         event = {"k": "check", "name": name}

@@ -113,6 +113,10 @@ def _is_preparing():
     return False
 
 
+def _is_attribute(func):
+    return getattr(func, "__name__", "__get__") in ("__get__", "__set__")
+
+
 class _Watch(torch.overrides.TorchFunctionMode):
     """Begins a recording at the first function of a script whose result requires a gradient, where
     no module has begun it."""
@@ -124,11 +128,12 @@ class _Watch(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         steps = self.steps
-        if steps.recorder is not None and steps.recorder.states and torch.is_grad_enabled():
+        if steps.recorder is not None and torch.is_grad_enabled() and not _is_attribute(func):
             with torch._C.DisableTorchFunction():
-                for own in _leaves((args, kwargs)):
-                    if isinstance(own, torch.Tensor) and own.requires_grad:
-                        steps.recorder.notice_step(own)
+                leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+                again = any(x.requires_grad and steps.recorder.is_changed(x) for x in leaves)
+            if again:
+                return self.run_behind_step(func, args, kwargs)
         if not steps.handles or not steps.is_due() or not self.may_begin(func, args, kwargs):
             return func(*args, **kwargs)
         steps.begin(None)
@@ -139,8 +144,22 @@ class _Watch(torch.overrides.TorchFunctionMode):
             steps.take_back()
         return result
 
+    def run_behind_step(self, func, args, kwargs):
+        """A function of a leaf that was written to since its gradient was made: the next step's, if
+        its result requires a gradient."""
+        recorder = self.steps.recorder
+        recorder.quiet += 1
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            recorder.quiet -= 1
+        tensors = [x for x in _leaves(result) if isinstance(x, torch.Tensor)]
+        if any(x.grad_fn is not None for x in tensors):
+            recorder.stepped()
+        return result
+
     def may_begin(self, func, args, kwargs):
-        if func in self.dull or getattr(func, "__name__", "__get__") in ("__get__", "__set__"):
+        if func in self.dull or _is_attribute(func):
             return False
         if not torch.is_grad_enabled():
             return False
@@ -152,12 +171,14 @@ class _Watch(torch.overrides.TorchFunctionMode):
 class _Steps:
     """Records a script from its first forward of a module that is trained, its first function whose
     result requires a gradient, or its first message on, until `steps` steps are made: of optimizers
-    of torch, or of its own. A stage of a pipeline receives before its first forward."""
+    of torch, or of its own. A stage of a pipeline receives before its first forward. With `beyond`
+    the program runs on to the next forward, since it may write to parameters behind the step."""
 
     MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
-    def __init__(self, path, skip, steps, options):
+    def __init__(self, path, skip, steps, options, beyond=False):
         self.path, self.skip, self.steps, self.options = path, skip, steps, options
+        self.beyond = beyond
         self.made = 0
         self.recorder = None
         from torch.optim import optimizer
@@ -210,6 +231,8 @@ class _Steps:
         self.recorder = None
 
     def forward_begins(self, module, args):
+        if self.is_over():
+            self.done()
         if self.recorder is not None:
             if not self.recorder.names.models:
                 self.recorder.takes_batches.add(id(module))
@@ -223,14 +246,30 @@ class _Steps:
 
     def step_ends(self, optimizer, args, kwargs):
         self.made += 1
-        if self.recorder is not None and self.made >= self.skip + self.steps:
-            self.end()
-            raise _Done(0)
+        if self.recorder is None or self.is_over():
+            return
+        if self.made < self.skip + self.steps:
+            self.recorder.states.clear()
+        elif self.beyond:
+            self.recorder.step_is_over()
+        else:
+            self.done()
 
     def own_step_ends(self):
-        """A leaf was written to since backward, and by no optimizer of torch."""
+        """The next forward begins: a leaf was written to since backward."""
         self.recorder.states.clear()
-        self.step_ends(None, (), {})
+        if self.is_over():
+            self.done()
+        self.made += 1
+        if self.made >= self.skip + self.steps:
+            self.done()
+
+    def is_over(self):
+        return self.recorder is not None and self.recorder.behind is not None
+
+    def done(self):
+        self.end()
+        raise _Done(0)
 
     def end(self, kind=None, error=None, trace=None):
         if self.recorder is not None:
@@ -332,7 +371,7 @@ def _again(given):
 def _run(given):
     """Runs the script; True if anything was recorded."""
     options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
-    steps = _Steps(given.out, given.skip, given.steps, options)
+    steps = _Steps(given.out, given.skip, given.steps, options, True)
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
         _Typed.steps = steps
@@ -344,6 +383,10 @@ def _run(given):
                 runpy.run_path(given.script, run_name="__main__")
     except _Done:
         return True
+    except (Exception, SystemExit, _Impatient):
+        if not steps.is_over():
+            raise
+        return True  # behind the step a rank may have ended that another one waits for
     finally:
         began = steps.recorder is not None
         steps.end(*sys.exc_info())

@@ -1,6 +1,11 @@
 # Values: their identity, numbers, prints and elements.
 
 
+def _storage_in(key):
+    """The number of the memory in a key of a value."""
+    return _storage_in(key[0]) if isinstance(key, tuple) else key
+
+
 class _Values:
     """The part of a Recorder that knows values."""
 
