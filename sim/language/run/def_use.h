@@ -51,7 +51,7 @@ struct FlowNode {
   Kind kind = Kind::kComputed;
   /// Its first character: for a call of a method its name, as the places of errors have it.
   std::uint32_t begin = 0;
-  std::string name;    ///< of inputs and definitions; inside of a def "function.name"
+  std::string name;    ///< of inputs, definitions (in a def "function.name"); a rank's mesh dim
   bool alias = false;  ///< a definition that gives a value a further name
   /// A number of the text that multiplies (or, `divides`, divides) a value; 0: none.
   double factor = 0;

@@ -166,14 +166,26 @@ FlowWalk::Held FlowWalk::call_function(const ast::Function& function, int around
   return result;
 }
 
+// Its name, or a group along it; else `other`.
+static std::string dim_given_by(const auto& given, const std::string& other = {}) {
+  if (!given.positional.empty()) return given.positional[0].text;
+  return given.keywords.empty() ? other : given.keywords[0].second.text;
+}
+
+// Other names give a rank of the world, or of several mesh dims.
+static bool is_place_along_dim(std::string_view name) {
+  return name == "coordinate" || name == "get_local_rank" || name == "rank";
+}
+
 FlowWalk::Held FlowWalk::call_method(const ast::Expression& at, const ast::Attribute& method,
                                      const Held& object, const Arguments& given) {
   const std::string_view name = method.name;
   const std::uint32_t begin = method.name_span.begin;
-  if (is_rank_member(name)) return rank_at(begin);
+  const std::string mesh_dim = object.mesh ? dim_given_by(given, object.text) : "";
+  if (is_rank_member(name)) return rank_at(begin, is_place_along_dim(name) ? mesh_dim : "");
   if (object.mesh) {
-    if (names_size(name)) return world_at(begin);
-    return object;
+    if (names_size(name)) return world_at(begin, mesh_dim);
+    return part_along(object, mesh_dim);
   }
   if (name == "item" || name == "tolist") {
     note_read(at.span.begin, object);
@@ -229,8 +241,10 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
                                       const Arguments& given) {
   const std::string_view name = last_name(function);
   const std::uint32_t begin = at.span.begin;
-  if (names_rank(name) || is_rank_member(name)) return rank_at(begin);
-  if (names_world(name)) return world_at(begin);
+  if (names_rank(name) || is_rank_member(name)) {
+    return rank_at(begin, name == "get_rank" ? dim_given_by(given) : "");
+  }
+  if (names_world(name)) return world_at(begin, dim_given_by(given));
   if (name == "backward" || name == "grad") {
     const Ids made = backward(begin, content(given.all));
     return name == "backward" ? Held() : computed(begin, made);

@@ -19,12 +19,21 @@ FlowWalk::Held FlowWalk::computed(std::uint32_t begin, const Ids& from) {
   return held;
 }
 
-FlowWalk::Held FlowWalk::rank_at(std::uint32_t begin) {
-  return {.nodes = {node(Kind::kRank, begin)}};
+FlowWalk::Held FlowWalk::rank_at(std::uint32_t begin, const std::string& mesh_dim) {
+  const Id made = node(Kind::kRank, begin, mesh_dim);
+  graph_.nodes_[made].name = mesh_dim;
+  return {.nodes = {made}};
 }
 
-FlowWalk::Held FlowWalk::world_at(std::uint32_t begin) {
-  return {.nodes = {node(Kind::kWorld, begin)}};
+FlowWalk::Held FlowWalk::world_at(std::uint32_t begin, const std::string& mesh_dim) {
+  const Id made = node(Kind::kWorld, begin, mesh_dim);
+  graph_.nodes_[made].name = mesh_dim;
+  return {.nodes = {made}};
+}
+
+FlowWalk::Held FlowWalk::part_along(Held mesh, const std::string& mesh_dim) {
+  mesh.text = mesh_dim;
+  return mesh;
 }
 
 FlowWalk::Held FlowWalk::size_of(const ast::Expression& at, const Held& value) {
@@ -56,6 +65,8 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Constant& no
     held.number = static_cast<double>(*whole);
   } else if (const auto* real = std::get_if<double>(&node.value)) {
     held.number = *real;
+  } else if (const auto* text = std::get_if<std::string>(&node.value)) {
+    held.text = *text;
   }
   return held;
 }
@@ -200,7 +211,7 @@ void FlowWalk::note_part(const ast::Expression& at, const Held& object, const He
 
 FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Subscript& node) {
   const Held object = evaluate(*node.object), index = evaluate(*node.index);
-  if (object.mesh) return object;
+  if (object.mesh) return part_along(object, index.text);
   if (!object.items.empty() && index.number) {
     const auto place = static_cast<std::int64_t>(*index.number);
     const auto count = static_cast<std::int64_t>(object.items.size());

@@ -139,6 +139,7 @@ bool FlowWalk::unite(Held& to, const Held& from) {
   if (to.number != from.number) to.number.reset();
   if (to.literal != from.literal) to.literal = {};
   to.ratio = to.ratio || from.ratio;
+  if (to.text != from.text) to.text.clear();
   if (to.items.size() != from.items.size()) {
     to.items.clear();
   } else {

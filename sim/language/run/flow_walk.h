@@ -35,6 +35,7 @@ class FlowWalk {
     std::optional<double> number;
     SourceSpan literal;  ///< the text of `number`
     bool ratio = false;  ///< as a division, 1 / 3
+    std::string text;    ///< of a string, and the mesh dim of a mesh's part, or of a group
     bool mesh = false, module = false;
     Ids definitions;  ///< of a variable: the statements that gave it its value
     bool operator==(const Held&) const = default;
@@ -143,8 +144,9 @@ class FlowWalk {
   Held display(const ast::Expression& at, std::vector<Held> items);
   Held computed(std::uint32_t begin, const Ids& from);
   Held size_of(const ast::Expression& at, const Held& value);
-  Held rank_at(std::uint32_t begin);
-  Held world_at(std::uint32_t begin);
+  Held rank_at(std::uint32_t begin, const std::string& mesh_dim = {});
+  Held world_at(std::uint32_t begin, const std::string& mesh_dim = {});
+  static Held part_along(Held mesh, const std::string& mesh_dim);
   void note_read(std::uint32_t begin, const Held& value);
   bool has_entries(const Held& value) const;
   void note_factor(Id id, ast::BinaryOp op, const Held& left, const Held& right);
