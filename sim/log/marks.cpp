@@ -56,6 +56,7 @@ void note_change(const DTensor& x) {
 }
 
 MeshDims varies_along(const DTensor& x) { return (x.impl()->note >> kVariesAt) & kAllDims; }
+void note_terms(const DTensor& x) { x.impl()->note |= varies_note(kAllDims); }
 MeshDims collected_along(const DTensor& x) { return (x.impl()->note >> kOverAt) & kAllDims; }
 
 // A part of the program's mesh has some of its dims, by name.

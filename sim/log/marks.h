@@ -25,6 +25,8 @@ inline constexpr int kMarkedDims = 14;
 /// A plain tensor that holds one rank's piece or term, or was made of one: the dims along which the
 /// ranks may hold other values. An all_reduce, all_gather or broadcast over a dim removes it.
 MeshDims varies_along(const DTensor& x);
+/// Ranks have made terms of what they have alike, without a collective: they vary along all dims.
+void note_terms(const DTensor& x);
 inline bool is_rank_local(const DTensor& x) { return varies_along(x) != 0; }
 /// A plain tensor that follows from collectives of the program's own: the dims of their groups.
 MeshDims collected_along(const DTensor& x);

@@ -126,6 +126,7 @@ const TensorType* TypedProgram::type_of(const DTensor& x) const {
   }
   known.type = std::move(*type);
   known.layout = layout_;
+  known.unsaid = 0;
   return &known.type;
 }
 
@@ -135,11 +136,21 @@ void TypedProgram::forget_dead() {
   swept_ = std::max<std::size_t>(64, 2 * known_.size());
 }
 
-void TypedProgram::has(const DTensor& x, const TensorType& type) {
+bool TypedProgram::knows(const DTensor& x) const {
+  const auto found = known_.find(x.impl());
+  return found != known_.end() && found->second.layout == layout_ && type_of(x) != nullptr;
+}
+
+std::uint32_t TypedProgram::unsaid_of(const DTensor& x) const {
+  const TensorType* type = type_of(x);
+  return type == nullptr ? ~0u : known_.at(x.impl()).unsaid;
+}
+
+void TypedProgram::has(const DTensor& x, const TensorType& type, std::uint32_t unsaid) {
   if (x.distributed()) return;
   forget_dead();
   known_.erase(x.impl());
-  known_.emplace(x.impl(), Known{DTensorWatch(x), type, layout_});
+  known_.emplace(x.impl(), Known{DTensorWatch(x), type, layout_, unsaid});
 }
 
 void TypedProgram::is_everywhere(const DTensor& x) {
@@ -162,9 +173,10 @@ Results TypedProgram::unchecked(const ProgramEvent& event) {
   return results;
 }
 
-void TypedProgram::claim(const DTensor& x, const TensorType& type) {
-  if (!checks()) return has(x, type);
+void TypedProgram::claim(const DTensor& x, const TensorType& type, std::uint32_t unsaid) {
+  if (!checks()) return has(x, type, unsaid);
   const TensorType* known = type_of(x);
+  const std::uint32_t open = unsaid_of(x);
   TensorType both = type;
   for (std::size_t dim = 0; known != nullptr && dim < layout_->ndim(); ++dim) {
     const SpmdType &is = known->types[dim], &said = type.types[dim];
@@ -173,14 +185,15 @@ void TypedProgram::claim(const DTensor& x, const TensorType& type) {
       both.order[dim] = known->order[dim];
     }
     const bool same = is.is_s() && said.is_s() ? is == said : without_dim(is) == without_dim(said);
-    const bool taken = same || (is.varies() && said.is_p());  // V becomes P without a word
+    // V becomes P without a word.
+    const bool taken = same || (is.varies() && said.is_p()) || (open >> dim & 1) != 0;
     if (taken || layout_->size(dim) == 1) continue;
     refuse("assert_type", layout_->names()[dim], "tensor " + to_string(is),
            {std::nullopt, fmt::format("the tensor is {}, not {}", to_string(is), to_string(said)),
             "a move changes the type; mutate_type says that the calls before it are not what they "
             "seem"});
   }
-  has(x, both);
+  has(x, both, unsaid);
 }
 
 SpmdType TypedProgram::moved(const DTensor& x, std::size_t mesh_dim, const TypedMove& move) const {

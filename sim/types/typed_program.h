@@ -30,10 +30,15 @@ class TypedProgram final : public ForwardingProgram {
   ///   fails  Value: types that do not fit; the message names operands, types, rule and what helps
   Results perform(const ProgramEvent& event) override;
 
-  /// The program says it of the tensor. Fails with Value if its type is known to be another.
-  void claim(const DTensor& x, const TensorType& type);
+  /// The program says it of the tensor, but for the mesh dims `unsaid`, as bits, along which it
+  /// stays as it is. Fails with Value if its type is known to be another.
+  void claim(const DTensor& x, const TensorType& type, std::uint32_t unsaid = 0);
   /// The same, and whatever it was before does not matter.
-  void has(const DTensor& x, const TensorType& type);
+  void has(const DTensor& x, const TensorType& type, std::uint32_t unsaid = 0);
+  /// The mesh dims, as bits, along which nothing has said what it is: V in its type.
+  std::uint32_t unsaid_of(const DTensor& x) const;
+  /// Whether its type is known along this very view.
+  bool knows(const DTensor& x) const;
   /// Every rank has made the same: R along all mesh dims, where calls are checked.
   void is_everywhere(const DTensor& x);
   /// From here on types are those along another view of the ranks, of known tensors, too; the view
@@ -57,6 +62,7 @@ class TypedProgram final : public ForwardingProgram {
     DTensorWatch watch;
     TensorType type;
     const MeshLayout* layout;
+    std::uint32_t unsaid;
   };
 
   Results checked(const OpEvent& event);

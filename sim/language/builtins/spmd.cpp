@@ -65,9 +65,10 @@ void read_said(SaidType& said, const Value& given, const MeshLayout& mesh, std::
   }
 }
 
-// Dims of which nothing is said have their type of `base`.
+// Dims of which nothing is said, `unsaid` as bits, have their type of `base`.
 TensorType types_in(const Values& given, const MeshLayout& mesh, std::size_t ndim,
-                    std::string_view function, const TensorType& base) {
+                    std::string_view function, const TensorType& base,
+                    std::uint32_t* unsaid = nullptr) {
   SaidType said;
   for (const Value& one : given) read_said(said, one, mesh, ndim, function);
   for (std::size_t dim = 0; said.for_all != nullptr && dim < mesh.ndim(); ++dim) {
@@ -92,6 +93,10 @@ TensorType types_in(const Values& given, const MeshLayout& mesh, std::size_t ndi
     }
     type = cut_by_spec(type, *spec, mesh, function);
   }
+  for (std::size_t dim = 0; unsaid != nullptr && dim < mesh.ndim(); ++dim) {
+    const bool cut = !said.specs.empty() && type.types[dim].is_s();
+    if (!cut && !said.types.contains(dim)) *unsaid |= 1u << dim;
+  }
   return type;
 }
 
@@ -107,13 +112,16 @@ void claim_all(Interpreter& in, const Value& value, const Values& types, std::st
                SourceSpan at, Gradient gradient) {
   if (const auto* x = value.get<DTensor>()) {
     const MeshLayout* mesh = in.default_mesh();
-    const TensorType type = types_in(types, *mesh, x->ndim(), function, unsaid_type(*mesh));
+    std::uint32_t unsaid = 0;
+    const TensorType type =
+        types_in(types, *mesh, x->ndim(), function, unsaid_type(*mesh), &unsaid);
     if (TypedProgram* typed = typed_program()) {
       const bool claims = function == "assert_type" || function == "local_map";
-      const TensorType* known = typed->checks() ? typed->type_of(*x) : nullptr;
+      const TensorType* known = typed->checks() || typed->knows(*x) ? typed->type_of(*x) : nullptr;
       const TensorType all =
           known == nullptr ? type : types_in(types, *mesh, x->ndim(), function, *known);
-      claims ? typed->claim(*x, all) : typed->has(*x, all);
+      if (known != nullptr) unsaid &= typed->unsaid_of(*x);
+      claims ? typed->claim(*x, all, unsaid) : typed->has(*x, all, unsaid);
     }
     in.claim(*x, {.subject = {}, .type = type, .mesh = mesh}, at, function,
              gradient == Gradient::kClaimed);
@@ -146,12 +154,17 @@ const TensorType* type_said(const DTensor& x) {
   return typed == nullptr ? nullptr : typed->type_of(x);
 }
 
+std::uint32_t unsaid_of(const DTensor& x) {
+  const TypedProgram* typed = typed_program();
+  return typed == nullptr ? 0 : typed->unsaid_of(x);
+}
+
 // {"dp": "V", "tp": "I"}: S(d) is V here, as in the package.
-Value local_type_of(const Interpreter& in, const TensorType* type) {
+Value local_type_of(const Interpreter& in, const TensorType* type, std::uint32_t unsaid) {
   const DictValue types = make_dict();
   const MeshLayout& mesh = *in.default_mesh();
   for (std::size_t dim = 0; type != nullptr && dim < mesh.ndim(); ++dim) {
-    if (mesh.size(dim) == 1) continue;
+    if (mesh.size(dim) == 1 || (unsaid >> dim & 1) != 0) continue;
     types.entries->set(Value(mesh.names()[dim]), to_string(without_dim(type->types[dim])));
   }
   return types;
@@ -170,7 +183,8 @@ Value spec_of(const Interpreter& in, const TensorType* type, std::size_t ndim) {
 }
 
 Value run_get_local_type(Interpreter& in, const Value*, const Parameters& given) {
-  return local_type_of(in, type_said(given.tensor("value")));
+  const DTensor x = given.tensor("value");
+  return local_type_of(in, type_said(x), unsaid_of(x));
 }
 
 Value run_get_partition_spec(Interpreter& in, const Value*, const Parameters& given) {
@@ -188,9 +202,10 @@ Value run_assert_type_like(Interpreter& in, const Value*, CallValues call) {
   if (type == nullptr) {
     fail(Fix{"say it by assert_type where it is made"}, "assert_type_like: source has no type");
   }
-  const TensorType like =
-      types_in({given["overrides"]}, *in.default_mesh(), source.ndim(), "assert_type_like", *type);
-  Values types = {local_type_of(in, &like)};
+  std::uint32_t unsaid = 0;
+  const TensorType like = types_in({given["overrides"]}, *in.default_mesh(), source.ndim(),
+                                   "assert_type_like", *type, &unsaid);
+  Values types = {local_type_of(in, &like, unsaid & unsaid_of(source))};
   if (kWithSpec) types.push_back(spec_of(in, &like, source.ndim()));
   claim_all(in, given["tensor"], types, "assert_type", in.position(), Gradient::kClaimed);
   return {};

@@ -19,6 +19,7 @@
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "sim/log/marks.h"
 
 namespace shardlab {
 
@@ -100,7 +101,8 @@ class Mover {
       case Act::kSum:
         return alone() ? x_ : all_reduce(x_, ReduceOp::kSum, *move_.group);
       case Act::kFirst:
-        return move_.place == 0 || alone() ? x_ : program_calls().one("aten::zeros_like", {x_});
+        if (alone()) return x_;
+        return program_calls().one(move_.place == 0 ? "aten::alias" : "aten::zeros_like", {x_});
       case Act::kGather:
         return gathered();
       case Act::kSumPieces:
@@ -289,10 +291,13 @@ DTensor moved_as(const DTensor& x, const SpmdMove& given) {
     const DTensor result = Mover(sent, *move).run();
     return {as_dtype(result, move->given.value_or(sent.dtype()))};
   };
+  const bool parts = !move->keeps_bytes && act_of(move->from, move->to) == Act::kFirst;
   function.backward = [move, dtype](FunctionContext&, const std::vector<DTensor>& gradients) {
     return std::vector<DTensor>{moved_as(gradients[0], backward_of(*move, dtype))};
   };
-  return apply_function(std::move(function), {x}).at(0);
+  const DTensor result = apply_function(std::move(function), {x}).at(0);
+  if (parts && move->group != nullptr) note_terms(result);
+  return result;
 }
 
 }  // namespace shardlab

@@ -150,6 +150,42 @@ TEST_CASE("V-39 types are said in parts, as values, and by other names") {
             .find("along tp the tensor is R, not V") != std::string::npos);
 }
 
+TEST_CASE("V-39 an assert_type of some mesh dims leaves the others as they are") {
+  const std::string types = "print(spmd.get_local_type(x), spmd.get_partition_spec(x))\n";
+  // The types as the package gives them, with its checks and without.
+  for (const std::string mode : {"", "local", "strict"}) {
+    const auto said = [&](const std::string& claims) {
+      ScenarioOptions options;
+      if (!mode.empty()) options.types = mode == "local" ? TypeMode::kLocal : TypeMode::kStrict;
+      const ScenarioResult result = run_scenario(
+          scenario_of("[mesh]\ndp = 2\ntp = 2\n[inputs]\nx0 = \"f64[4@dp, 6]\"\n[program]\n"
+                      "code = \"\"\"\nx = x0.to_local()\n" +
+                      claims + types + "\"\"\"\n"),
+          all_ops(), options);
+      return result.run.error ? result.run.error->summary() : result.run.printed[0].at(0).text;
+    };
+    CAPTURE(mode);
+    CHECK(said("spmd.assert_type(x, {'tp': spmd.I})\n") == "{'tp': 'I'} None");
+    CHECK(said("spmd.assert_type(x, {'dp': spmd.V, 'tp': spmd.I})\n") ==
+          "{'dp': 'V', 'tp': 'I'} None");
+    CHECK(said("spmd.assert_type(x, {'dp': spmd.S(0), 'tp': spmd.I})\n"
+               "spmd.assert_type(x, {'tp': spmd.I})\n") == "{'dp': 'V', 'tp': 'I'} ('dp', None)");
+    CHECK(said("spmd.assert_type(x, {'tp': spmd.R})\nspmd.assert_type(x, {'dp': spmd.P})\n"
+               "spmd.assert_type(x, {'tp': spmd.R})\n") == "{'dp': 'P', 'tp': 'R'} None");
+  }
+}
+
+TEST_CASE("V-39 terms that convert makes of replicas are terms, though the program prints them") {
+  for (const char* type : {"I", "R"}) {
+    const std::string code =
+        fmt::format("p = spmd.convert(x, 'tp', src=spmd.{}, dst=spmd.P, expert_mode=True)\n", type);
+    const std::string sum = "y = spmd.all_reduce(p, 'tp', dst=spmd.R)\n";
+    CHECK(wrong_claim(judged_types(code + "print(p)\n" + sum)) == "right");
+    // One is added on each rank.
+    check_says(code + "p = p + 1\nprint(p)\n" + sum, "p: ");
+  }
+}
+
 TEST_CASE("V-38 an all_reduce in place writes its operand") {
   const ProgramOutcome outcome =
       run("import spmd_types as spmd\nx = torch.ones(2) * (rank + 1)\n"
