@@ -84,9 +84,11 @@ bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
 
 bool is_held_as(const ValueReport& report, const RecordedValue& held) {
   const DTensorSpec* spec = held.value.spec();
-  if (report.spec == nullptr || spec == nullptr) return true;
-  return spec->layout() == report.spec->layout() ||
-         held.where.span.begin == report.where.span.begin;
+  const bool here = held.where.span.begin == report.where.span.begin;
+  if (report.spec == nullptr || spec == nullptr) {
+    return here || !report.claim || !held.claim || report.claim->mesh == held.claim->mesh;
+  }
+  return here || spec->layout() == report.spec->layout();
 }
 
 static std::vector<const RecordedValue*> held_as(const std::vector<const Recording*>& ranks,
@@ -297,16 +299,26 @@ void OneValue::wrong_claim(ValueReport& report, const std::string& what) {
 void OneValue::claimed(ValueReport& report) {
   const SpmdClaim& claim = *report.claim;
   const RecordedValue* single = alone(precision_, 0);
-  std::vector<GlobalValue> held;
-  for (std::int64_t i = 0; i < claim.mesh->size(); ++i) {
-    const RecordedValue* value = by_rank_[static_cast<std::size_t>(claim.mesh->rank_at_index(i))];
-    if (value != nullptr) held.push_back(whole_value(value->value.local()));
-  }
+  std::map<const MeshLayout*, std::vector<GlobalValue>> parts;  // ranks claim it on their own mesh
   const auto wrong = [&](const std::string& what) { wrong_claim(report, what); };
-  if (static_cast<std::int64_t>(held.size()) != claim.mesh->size()) {
-    return wrong(fmt::format("only {} of {} ranks claim it", held.size(), claim.mesh->size()));
+  for (const RecordedValue* own : by_rank_) {
+    if (own == nullptr || !own->claim || parts.contains(own->claim->mesh)) continue;
+    const MeshLayout& mesh = *own->claim->mesh;
+    std::vector<GlobalValue>& held = parts[&mesh];
+    for (std::int64_t i = 0; i < mesh.size(); ++i) {
+      const RecordedValue* value = by_rank_[static_cast<std::size_t>(mesh.rank_at_index(i))];
+      if (value != nullptr) held.push_back(whole_value(value->value.local()));
+    }
+    if (std::ssize(held) != mesh.size()) {
+      return wrong(fmt::format("only {} of {} ranks claim it", held.size(), mesh.size()));
+    }
+    const std::string fault = fault_of(*own->claim, held);
+    if (fault.empty()) continue;
+    if (&mesh == claim.mesh) return wrong(fault);
+    return wrong(fmt::format("on rank {}: {}", mesh.rank_at_index(0), fault));
   }
-  if (const std::string fault = fault_of(claim, held); !fault.empty()) return wrong(fault);
+  if (!parts.contains(claim.mesh)) return wrong("no rank claims it");
+  const std::vector<GlobalValue>& held = parts[claim.mesh];
   const bool exact = is_integral(first_->value.dtype());
   for (const Label& label : labels_of(claim, held)) {
     const GlobalValue whole = put_together(held, label, *claim.mesh);

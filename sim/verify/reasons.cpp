@@ -117,7 +117,8 @@ class Reasons {
   std::string held(const ValueReport& report) const {
     const auto held = held_by_ranks(inputs_, report);
     const MeshLayout* mesh = report.spec != nullptr ? report.spec->layout() : inputs_.mesh;
-    return held ? apart_text(*mesh, *held) : "not all ranks have it";
+    if (held) return apart_text(*mesh, *held);
+    return report.comparison.what.empty() ? "not all ranks have it" : report.comparison.what;
   }
 
   std::string by_rank(const ValueReport& report) const {

@@ -137,7 +137,7 @@ class Roles {
       if (seen[id]) continue;
       seen[id] = true;
       const FlowNode& node = flow_.nodes()[id];
-      if (node.kind == Kind::kRank) return true;
+      if (node.kind == Kind::kRank && !inputs_.kept.contains(node.name)) return true;
       const bool piece = std::ranges::any_of(
           inputs_.pieces, [&](const SourceSpan& span) { return span.begin == node.begin; });
       for (const DefUse::Id from : node.from) {
@@ -166,6 +166,7 @@ class Roles {
       return flow_.nodes()[id].kind == Kind::kDecides &&
              flow_.any(flow_.made_of({id}), Kind::kRank);
     };
+    if (!inputs_.kept.empty()) return false;
     if (message && std::ranges::any_of(all, by_stage)) return true;
     if (std::ranges::any_of(all, [&](DefUse::Id id) { return is_of_ring(id); })) return true;
     const Ids as_received = flow_.made_of_until(

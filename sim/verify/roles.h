@@ -17,6 +17,8 @@ struct RoleInputs {
   /// Parts that ranks take by their number and that make the value that they are taken out of: they
   /// are pieces, and nothing that follows from a rank.
   std::set<SourceSpan> pieces;
+  /// Mesh dims along which one device is one of several, which send each other messages.
+  std::set<std::string> kept;
   /// Lines at which an element of a cut dim is taken by a local index.
   std::set<int> cut_elements;
 };

@@ -80,9 +80,16 @@ class Listing {
   }
 
  private:
+  // Ranks of other stages have no values.
+  const Recording& front() const {
+    const auto found = std::ranges::find_if(
+        inputs_.ranks, [](const Recording* rank) { return !rank->values().empty(); });
+    return found == inputs_.ranks.end() ? *inputs_.ranks.front() : **found;
+  }
+
   // Ranks that give a name values unequally often are compared by the last one.
   bool is_unequal(const std::string& name) const {
-    const std::int64_t first = inputs_.ranks.front()->last_number(name);
+    const std::int64_t first = front().last_number(name);
     return std::ranges::any_of(inputs_.ranks, [&](const Recording* rank) {
       return rank->last_number(name) != first && rank->last_number(name) >= 0 && first >= 0;
     });
@@ -112,29 +119,29 @@ class Listing {
     const bool gradient = value.name.ends_with(".grad");
     if (plain && !value.at_end && !value.read && !gradient) {
       if (value.changed) return;  // the name keeps it: it is listed with its next number
-      const std::int64_t last = inputs_.ranks.front()->last_number(value.name);
+      const std::int64_t last = front().last_number(value.name);
       report.last = last < 0 || value.occurrence >= last;
       if (is_unequal(value.name)) {
         if (!report.last) return;
         if (!known_.insert(value.name).second) return;
       }
     } else if (!value.at_end && !value.read && !gradient) {
-      const RecordedValue* end = inputs_.ranks.front()->find(value.name + "#end");
+      const RecordedValue* end = front().find(value.name + "#end");
       report.last = end == nullptr || (!end->changed && end->occurrence == value.occurrence + 1);
     }
     report.where = value.where;
     report.spec = value.value.spec();
+    report.claim = value.claim;
     auto& same = listed_[report.key()];
     const bool fresh = known_.insert(report.key()).second;
     if (!fresh && (same.empty() || is_any_of(same, value))) return;
     same.push_back(report);
     report.in_floats = !is_integral(value.value.dtype());
     report.type = type_string(value.value);
-    report.claim = value.claim;
     if (value.claim) report.type += "  " + text_of(value.claim->type, *value.claim->mesh);
     if (gradient) {
       const std::string leaf = value.name.substr(0, value.name.size() - 5);
-      const auto& passes = inputs_.ranks.front()->notes().passes;
+      const auto& passes = front().notes().passes;
       const auto found = passes.find(leaf);
       report.passes = found == passes.end() ? 0 : found->second;
     }

@@ -60,8 +60,9 @@ bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
 
 class Matching {
  public:
-  Matching(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout, double relative)
-      : layout_(layout), relative_(relative), single_(numbered(alone.by_rank()[0])) {
+  Matching(const CallLog& ranks, const std::vector<LoggedCall>& alone, const MeshLayout& layout,
+           double relative)
+      : layout_(layout), relative_(relative), single_(numbered(alone)) {
     for (std::int64_t i = 0; i < layout.size(); ++i) {
       by_index_.push_back(
           numbered(ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(i))]));
@@ -181,8 +182,8 @@ bool all_alike(const std::vector<GlobalValue>& held) {
 }
 
 std::vector<MatchedCall> matched_calls(const CallLog& ranks, const CallLog& alone,
-                                       const MeshLayout& layout, double relative) {
-  return Matching(ranks, alone, layout, relative).calls();
+                                       const MeshLayout& layout, double relative, int one) {
+  return Matching(ranks, alone.by_rank()[static_cast<std::size_t>(one)], layout, relative).calls();
 }
 
 }  // namespace shardlab

@@ -34,8 +34,9 @@ bool by_rank(const MatchedCall& call);
 bool all_alike(const std::vector<GlobalValue>& held);
 
 /// In the order of the first rank, each step on plain tensors that all ranks made, and one device,
-/// unless it is a collective or a to_local. `ranks` by global rank; `relative` as in label_of.
+/// unless it is a collective or a to_local. `ranks` by global rank; `relative` as in label_of;
+/// `one` of `alone`.
 std::vector<MatchedCall> matched_calls(const CallLog& ranks, const CallLog& alone,
-                                       const MeshLayout& layout, double relative);
+                                       const MeshLayout& layout, double relative, int one = 0);
 
 }  // namespace shardlab
