@@ -12,6 +12,7 @@
 #include "sim/judge/expected_mistake.h"
 #include "sim/judge/literals.h"
 #include "sim/judge/parts_by_rank.h"
+#include "sim/judge/stages.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/def_use.h"
 #include "sim/language/syntax/ast_walk.h"
@@ -259,6 +260,7 @@ class Verification {
         report.facts.by_rank = flow().any(before(report), DefUse::Kind::kRank);
       }
     }
+    judge_stages(roles);
     ask_every_rank();
     look_for_literals();
     find_outcomes(flow(), judgement_.values);
@@ -278,6 +280,37 @@ class Verification {
     steps.wrong.reset();
     steps.wrong_calls = 0;
     ++steps.bounded;
+  }
+
+  // Values that follow from messages, where one device gets none.
+  void judge_stages(const RoleInputs& roles) {
+    const bool asks = !inputs_.one_device->failure.empty() ||
+                      std::ranges::any_of(judgement_.values, [](const ValueReport& report) {
+                        return report.facts.other_program && !report.facts.given;
+                      });
+    if (asks) stages_ = Stages::of(run_, *ranks_.registry);
+    if (!stages_) return;
+    DefUse::Ids doubtful;
+    for (const SizeInText& literal : literals_of(flow(), run_.events)) {
+      doubtful.push_back(literal.node);
+    }
+    for (DefUse::Id id = 0; id < flow().nodes().size(); ++id) {
+      const FlowNode& node = flow().nodes()[id];
+      const bool other = node.kind == DefUse::Kind::kWorld && !stages_->kept().contains(node.name);
+      if (other) doubtful.push_back(id);
+    }
+    stages_->judge(inputs_, roles, doubtful, judgement_.values);
+    judgement_.not_verified.clear();
+    judgement_.not_verified_fix.clear();
+  }
+
+  // All that a value is compared with.
+  const VerifyInputs& inputs_of(const ValueReport& report) const {
+    return is_in_stage(report) ? stages_->inputs(stages_->stage_of(report)) : inputs_;
+  }
+
+  bool is_in_stage(const ValueReport& report) const {
+    return stages_ && stages_->stage_of(report) >= 0;
   }
 
   static bool is_open_claim(const ValueReport& report) {
@@ -420,7 +453,7 @@ class Verification {
     }
     const VerifyInputs other = inputs_with(runs);
     for (ValueReport& report : judgement_.values) {
-      if (report.facts.agrees() || report.facts.given) continue;
+      if (report.facts.agrees() || report.facts.given || is_in_stage(report)) continue;
       const auto all = before(report);
       const auto literal = std::ranges::find_if(literals, [&](const SizeInText& one) {
         return std::ranges::binary_search(all, one.node);
@@ -454,7 +487,7 @@ class Verification {
     const auto by_world = [&](const ValueReport& report) {
       const ValueFacts& facts = report.facts;
       return is_open_claim(report) && !facts.by_rank && !facts.given && !facts.literal &&
-             flow().any(before(report), DefUse::Kind::kWorld);
+             !is_in_stage(report) && flow().any(before(report), DefUse::Kind::kWorld);
     };
     if (std::ranges::none_of(judgement_.values, by_world)) return;
     AloneOptions options = alone_options(ReportedWorld::kTrue, 1);
@@ -481,9 +514,25 @@ class Verification {
     for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) {
       for (ValueReport& report : judgement_.values) {
         if (report.outcome() != outcome || report.told || !report.cause.empty()) continue;
-        if (tried++ == kMost) return;
+        if (tried++ == kMost) return explain_by_messages();
         report.cause = explain(report);
         if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
+      }
+    }
+    explain_by_messages();
+  }
+
+  // A stage that is right itself has a wrong value from the stage that is not.
+  void explain_by_messages() {
+    for (ValueReport& report : judgement_.values) {
+      if (!is_in_stage(report) || report.cause.id != causes::kNone) continue;
+      const auto all = before(report);
+      for (const ValueReport& other : judgement_.values) {
+        const bool known = is_in_stage(other) && other.cause.line > 0 &&
+                           stages_->stage_of(other) != stages_->stage_of(report);
+        if (!known || !follows(other, all)) continue;
+        report.cause = other.cause;
+        break;
       }
     }
   }
@@ -491,7 +540,8 @@ class Verification {
   // A label that fits what ranks hold; the step at which the meaning was lost; a value on the way
   // that is off in a known way, and with which the program is right if it is not; this value.
   Cause explain(const ValueReport& report) {
-    Cause cause = cause_by_numbers(inputs_, report, run_.scenario, *run_.layout);
+    Cause cause =
+        cause_by_numbers(inputs_of(report), report, run_.scenario, *inputs_of(report).mesh);
     const bool label = cause.id == causes::kOtherLabel && report.spec != nullptr &&
                        cause.text.find("=P(") == std::string::npos;
     const bool number = cause.id == causes::kUnequalNumber;
@@ -500,7 +550,7 @@ class Verification {
       if (auto part = cause_by_parts(report)) return *part;
     }
     if (cause.empty()) {
-      cause = last_cause(inputs_, report, run_.scenario, *run_.layout);
+      cause = last_cause(inputs_of(report), report, run_.scenario, *inputs_of(report).mesh);
       const bool weak = cause.id == causes::kNone || cause.id == causes::kSomeRanks;
       if (weak && traits_.leaves) {
         Cause known = cause_by_text(flow(), report, run_.warnings);
@@ -537,7 +587,7 @@ class Verification {
     const auto all = before(report);
     for (const ValueReport& part : judgement_.values) {
       if (part.outcome() != Outcome::kPartOfCause || !follows(part, all)) continue;
-      Cause cause = cause_by_numbers(inputs_, part, run_.scenario, *run_.layout);
+      Cause cause = cause_by_numbers(inputs_of(part), part, run_.scenario, *inputs_of(part).mesh);
       if (cause.empty() || !is_right_with_right(part, report)) continue;
       if (cause.line == 0) cause.line = cause.id == causes::kFactor ? last_sum(part) : part.line;
       return cause;
@@ -558,8 +608,8 @@ class Verification {
 
   // The value is right where a part of it is: the step that made the part gives one device's.
   bool is_right_with_right(const ValueReport& part, const ValueReport& report) {
-    const auto held = held_by_ranks(inputs_, part);
-    const auto expected = expected_of(inputs_, part);
+    const auto held = held_by_ranks(inputs_of(part), part);
+    const auto expected = expected_of(inputs_of(part), part);
     if (!held || !expected || matched() == nullptr) return false;
     const auto& steps =
         logs_->ranks.by_rank()[static_cast<std::size_t>(run_.layout->rank_at_index(0))];
@@ -575,11 +625,11 @@ class Verification {
   }
 
   std::optional<Cause> cause_by_steps(const ValueReport& report) {
-    const auto* calls = matched();
-    if (calls == nullptr) return std::nullopt;
+    const auto calls = matched_of(report);
+    if (!calls) return std::nullopt;
     const auto all = before(report);
     Suspicions suspicions{{.calls = *calls,
-                           .layout = run_.layout,
+                           .layout = inputs_of(report).mesh,
                            .relative = rounding::kRelativeInF64,
                            .by_backward = flow().any(all, DefUse::Kind::kBackward)},
                           {}};
@@ -597,10 +647,11 @@ class Verification {
 
   // A value of other sizes that fits as pieces or terms: its claim is one more mistake.
   bool fits_resized(const VerifyInputs& other, const ValueReport& report) const {
-    const auto held = held_by_ranks(other, report), before = held_by_ranks(inputs_, report);
-    const auto expected = expected_of(inputs_, report);
+    const auto held = held_by_ranks(other, report),
+               before = held_by_ranks(inputs_of(report), report);
+    const auto expected = expected_of(inputs_of(report), report);
     return held && before && expected && held->front().meta.shape != before->front().meta.shape &&
-           label_of(*held, *expected, *mesh_of(report, inputs_.mesh), rounding::kRelativeInF64);
+           label_of(*held, *expected, *mesh_of(report, other.mesh), rounding::kRelativeInF64);
   }
 
   // The ranks once more with some results changed.
@@ -614,13 +665,16 @@ class Verification {
     options.sharing = KernelSharing::kOff;
     execute(again, *run_.propagator, run_.scenario.world, options);
     if (again.error) return false;
-    VerifyInputs other = inputs_;
+    VerifyInputs other = inputs_of(report);
     other.keep = 0;
     other.ranks_in_f64 = recordings_of(again);
+    if (is_in_stage(report)) {
+      other.ranks_in_f64 = stages_->only_of(stages_->stage_of(report), other.ranks_in_f64);
+    }
     if (agrees_in(other, report) || fits_resized(other, report)) return true;
     if (steps != nullptr) {
       trial_ = std::move(changed);
-      *steps = matched_calls(*trial_, logs_->alone, *run_.layout, rounding::kRelativeInF64);
+      *steps = steps_of(*trial_, report);
     }
     return false;
   }
@@ -637,6 +691,18 @@ class Verification {
       }
     }
     return logs_->complete ? &logs_->matched : nullptr;
+  }
+
+  // A stage's steps are those of its rank in the smaller world.
+  std::vector<MatchedCall> steps_of(const CallLog& ranks, const ValueReport& report) const {
+    const int stage = stages_ ? stages_->stage_of(report) : -1;
+    return matched_calls(ranks, stage < 0 ? logs_->alone : stages_->calls(),
+                         *inputs_of(report).mesh, rounding::kRelativeInF64, std::max(stage, 0));
+  }
+  std::optional<std::vector<MatchedCall>> matched_of(const ValueReport& report) {
+    const auto* calls = matched();
+    if (calls == nullptr) return std::nullopt;
+    return inputs_of(report).mesh == inputs_.mesh ? *calls : steps_of(logs_->ranks, report);
   }
 
   bool log_calls(CallLogs& logs) {
@@ -826,6 +892,7 @@ class Verification {
   ProgramTraits traits_;
   std::optional<DefUse> flow_;
   std::optional<PartsByRank> parts_;
+  std::unique_ptr<Stages> stages_;
   Alone alone_;
   Scenario reference_program_;
   Alone given_;
