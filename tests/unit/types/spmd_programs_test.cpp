@@ -170,8 +170,8 @@ TEST_CASE("V-39 an assert_type of some mesh dims leaves the others as they are")
           "{'dp': 'V', 'tp': 'I'} None");
     CHECK(said("spmd.assert_type(x, {'dp': spmd.S(0), 'tp': spmd.I})\n"
                "spmd.assert_type(x, {'tp': spmd.I})\n") == "{'dp': 'V', 'tp': 'I'} ('dp', None)");
-    CHECK(said("spmd.assert_type(x, {'tp': spmd.R})\nspmd.assert_type(x, {'dp': spmd.P})\n"
-               "spmd.assert_type(x, {'tp': spmd.R})\n") == "{'dp': 'P', 'tp': 'R'} None");
+    CHECK(said("spmd.assert_type(x, {'tp': spmd.R})\nspmd.assert_type(x, {'dp': spmd.R})\n"
+               "spmd.assert_type(x, {'tp': spmd.R})\n") == "{'dp': 'R', 'tp': 'R'} None");
   }
 }
 
