@@ -150,6 +150,17 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   return event;
 }
 
+// A broadcast reads nothing on other ranks than its root, and overwrites what they have.
+bool is_overwritten(const RecordedProgram& program, const RecordedEvent& event) {
+  const bool broadcast = event.op == "c10d.broadcast_.default" && event.args.size() > 2;
+  if (!broadcast || event.rank < 0 || event.group < 0) return false;
+  const RecordedGroup& all = program.groups.at(static_cast<std::size_t>(event.group));
+  const auto& members = all.at(all.size() == 1 ? 0 : static_cast<std::size_t>(event.rank));
+  const auto* root = std::get_if<Scalar>(&event.args[2].value);
+  const bool known = root != nullptr && root->category() == Category::kInteger;
+  return known && members.at(static_cast<std::size_t>(root->to_int())) != event.rank;
+}
+
 // Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
 // is known of a sum over the rows of one.
 void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
@@ -190,6 +201,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
     for_each_operand(one, [&](std::int32_t number) {
+      if (is_overwritten(program, one)) return;
       known_[number].taken = true;
       inherit(all, known_[number]);
     });

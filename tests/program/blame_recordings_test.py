@@ -189,7 +189,7 @@ class BlameRecordings(Program):
                 ("not_reduced", "owners.py:43", "\n  follows  owners.py:43, 2.weight"),
                 ("one_not_sent", "0.bias: the first of 1 ", "; rank 1 has A's\n"),
                 ("sent_by_rank_0", "owners.py:39", "\n  follows  owners.py:43, 0.bias, 2.weight"),
-                ("bound_by_rank", "owners.py:", "0.weight, 0.bias, 2.weight")):
+                ("bound_by_rank", "owners.py:43", "0.weight, 0.bias, 2.weight")):
             with self.subTest(mistake):
                 code, output, errors = self.shardlab("blame", one,
                                                      FILES / f"owners/{mistake}.json.gz")
