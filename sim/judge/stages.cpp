@@ -67,6 +67,35 @@ std::size_t place_of(const ValueReport& own, const std::vector<ValueReport>& all
   return place;
 }
 
+ScenarioOptions on_threads(const Run& run, FabricLog& log) {
+  ScenarioOptions own = run.options;
+  own.backend = "threads";
+  own.communicator = nullptr;
+  own.around_device = nullptr;
+  own.progress = nullptr;
+  own.memory_timeline = false;
+  own.types.reset();
+  own.log = &log;
+  return own;
+}
+
+void execute_on(const MeshLayout& layout, std::int64_t world, const Run& run,
+                const OpRegistry& registry, const ScenarioOptions& options, ProgramRun& ranks) {
+  ranks.scenario = &run.scenario;
+  ranks.registry = &registry;
+  ranks.layout = ranks.reported = &layout;
+  ranks.reported_world = world;
+  execute(ranks, *run.propagator, world, options);
+}
+
+// Other backends log no messages: the ranks once more, on threads.
+bool log_messages(const Run& run, const OpRegistry& registry, FabricLog& log) {
+  log.most = 100'000;
+  ProgramRun ranks;
+  execute_on(*run.layout, run.scenario.world, run, registry, on_threads(run, log), ranks);
+  return !ranks.error && !log.full();
+}
+
 enum class Found : std::uint8_t { kNothing, kRight, kTerms, kOpen, kWrong };
 
 Found found_in(const ValueFacts& facts) {
@@ -79,10 +108,13 @@ Found found_in(const ValueFacts& facts) {
 
 std::unique_ptr<Stages> Stages::of(const Run& run, const OpRegistry& registry) {
   constexpr std::size_t kMostTries = 4;
+  constexpr std::int64_t kMostRanks = 64;
   const MeshLayout& layout = *run.layout;
-  const FabricLog* log = run.options.log;
-  if (log == nullptr || log->full() || layout.size() != run.scenario.world) return nullptr;
-  const std::uint32_t crossed = crossed_dims(*log, layout);
+  if (layout.size() > kMostRanks || layout.size() != run.scenario.world) return nullptr;
+  FabricLog own;
+  const FabricLog& log = run.options.log != nullptr ? *run.options.log : own;
+  if (&log == &own ? !log_messages(run, registry, own) : log.full()) return nullptr;
+  const std::uint32_t crossed = crossed_dims(log, layout);
   std::uint32_t longer = 0;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) longer |= (layout.size(dim) > 1) << dim;
   std::vector<std::uint32_t> kept;
@@ -108,36 +140,25 @@ std::unique_ptr<Stages> Stages::of(const Run& run, const OpRegistry& registry) {
     for (auto& part : parts) {
       stages->parts_.push_back(layout.arena().layout(std::move(part)));
     }
-    if (stages->run_on(*small, registry)) return stages;
+    if (stages->run_on(*small, registry, log)) return stages;
   }
   return nullptr;
 }
 
-bool Stages::run_on(const MeshLayout& small, const OpRegistry& registry) {
+bool Stages::run_on(const MeshLayout& small, const OpRegistry& registry, const FabricLog& ranks) {
   FabricLog log;
-  ScenarioOptions own = run_.options;
-  own.backend = "threads";
-  own.communicator = nullptr;
-  own.around_device = nullptr;
-  own.progress = nullptr;
-  own.memory_timeline = false;
-  own.types.reset();
-  own.log = &log;
+  const ScenarioOptions options = on_threads(run_, log);
   calls_ = std::make_unique<CallLog>(small.size());
   in_f64_.listener = calls_.get();
   in_f64_.precision = Precision::kReference;
   for (ProgramRun* run : {&single_, &in_f64_}) {
-    run->scenario = &run_.scenario;
-    run->registry = &registry;
-    run->layout = run->reported = &small;
-    run->reported_world = small.size();
-    execute(*run, *run_.propagator, small.size(), own);
+    execute_on(small, small.size(), run_, registry, options, *run);
     if (run->error) return false;
   }
-  return !log.full() && sends_alike(log) && same_branches(single_.answers, in_f64_.answers);
+  return !log.full() && sends_alike(log, ranks) && same_branches(single_.answers, in_f64_.answers);
 }
 
-bool Stages::sends_alike(const FabricLog& small) const {
+bool Stages::sends_alike(const FabricLog& small, const FabricLog& ranks) const {
   Operations expected;
   for (const auto& [at, count] : messages_in(small)) {
     const auto& [stage, line, kind] = at;
@@ -146,7 +167,7 @@ bool Stages::sends_alike(const FabricLog& small) const {
       expected[{part.rank_at_index(i), line, kind}] = count;
     }
   }
-  return expected == messages_in(*run_.options.log);
+  return expected == messages_in(ranks);
 }
 
 std::vector<const Recording*> Stages::only_of(int stage,

@@ -40,8 +40,8 @@ class Stages {
 
  private:
   explicit Stages(const Run& run) : run_(run) {}
-  bool run_on(const MeshLayout& small, const OpRegistry& registry);
-  bool sends_alike(const FabricLog& small) const;
+  bool run_on(const MeshLayout& small, const OpRegistry& registry, const FabricLog& ranks);
+  bool sends_alike(const FabricLog& small, const FabricLog& ranks) const;
   VerifyInputs inputs_of(const VerifyInputs& all, std::size_t stage) const;
 
   const Run& run_;
