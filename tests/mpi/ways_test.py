@@ -33,6 +33,8 @@ LAUNCHER, PROGRAM = "", ""
 RANKS, ODD = int(os.environ.get("SHARDLAB_RANKS", 4)), 1
 PATIENCE = float(os.environ.get("SHARDLAB_PATIENCE", 1))
 MOST = PATIENCE + 5 + NEIGHBOURS
+# A rank that crashes ends at once, also under AddressSanitizer, which would print for a second.
+ENDS = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}
 HANGS = 60  # seconds; nothing here takes so long
 CRASH = re.compile(r"Segmentation fault|signal (6|11)\b|terminate called|ERRORS_ARE_FATAL|Aborted")
 LAST = r"all_reduce\(f32\[300\], sum\) on group world, call 0"
@@ -78,7 +80,7 @@ class Start:
         told["SHARDLAB_PATIENCE"] = str(PATIENCE)
         told["SHARDLAB_RANKS"] = str(RANKS)
         told.update([self.token.split("=")])
-        return subprocess.Popen(command, env=ENVIRONMENT | told, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(command, env=ENVIRONMENT | ENDS | told, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=self.complaints,
                                 start_new_session=True)
 
