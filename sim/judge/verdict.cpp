@@ -540,8 +540,7 @@ class Verification {
   // A label that fits what ranks hold; the step at which the meaning was lost; a value on the way
   // that is off in a known way, and with which the program is right if it is not; this value.
   Cause explain(const ValueReport& report) {
-    Cause cause =
-        cause_by_numbers(inputs_of(report), report, run_.scenario, *inputs_of(report).mesh);
+    Cause cause = cause_by_numbers(inputs_of(report), report, run_.scenario);
     const bool label = cause.id == causes::kOtherLabel && report.spec != nullptr &&
                        cause.text.find("=P(") == std::string::npos;
     const bool number = cause.id == causes::kUnequalNumber;
@@ -550,7 +549,7 @@ class Verification {
       if (auto part = cause_by_parts(report)) return *part;
     }
     if (cause.empty()) {
-      cause = last_cause(inputs_of(report), report, run_.scenario, *inputs_of(report).mesh);
+      cause = last_cause(inputs_of(report), report, run_.scenario);
       const bool weak = cause.id == causes::kNone || cause.id == causes::kSomeRanks;
       if (weak && traits_.leaves) {
         Cause known = cause_by_text(flow(), report, run_.warnings);
@@ -587,7 +586,7 @@ class Verification {
     const auto all = before(report);
     for (const ValueReport& part : judgement_.values) {
       if (part.outcome() != Outcome::kPartOfCause || !follows(part, all)) continue;
-      Cause cause = cause_by_numbers(inputs_of(part), part, run_.scenario, *inputs_of(part).mesh);
+      Cause cause = cause_by_numbers(inputs_of(part), part, run_.scenario);
       if (cause.empty() || !is_right_with_right(part, report)) continue;
       if (cause.line == 0) cause.line = cause.id == causes::kFactor ? last_sum(part) : part.line;
       return cause;
@@ -625,8 +624,9 @@ class Verification {
   }
 
   std::optional<Cause> cause_by_steps(const ValueReport& report) {
-    const auto calls = matched_of(report);
-    if (!calls) return std::nullopt;
+    std::vector<MatchedCall> of_stage;
+    const auto* calls = matched_of(report, of_stage);
+    if (calls == nullptr) return std::nullopt;
     const auto all = before(report);
     Suspicions suspicions{{.calls = *calls,
                            .layout = inputs_of(report).mesh,
@@ -699,10 +699,13 @@ class Verification {
     return matched_calls(ranks, stage < 0 ? logs_->alone : stages_->calls(),
                          *inputs_of(report).mesh, rounding::kRelativeInF64, std::max(stage, 0));
   }
-  std::optional<std::vector<MatchedCall>> matched_of(const ValueReport& report) {
+  // `of_stage` is filled in if they are a stage's.
+  const std::vector<MatchedCall>* matched_of(const ValueReport& report,
+                                             std::vector<MatchedCall>& of_stage) {
     const auto* calls = matched();
-    if (calls == nullptr) return std::nullopt;
-    return inputs_of(report).mesh == inputs_.mesh ? *calls : steps_of(logs_->ranks, report);
+    if (calls == nullptr || !is_in_stage(report)) return calls;
+    of_stage = steps_of(logs_->ranks, report);
+    return &of_stage;
   }
 
   bool log_calls(CallLogs& logs) {

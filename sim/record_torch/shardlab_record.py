@@ -1351,8 +1351,8 @@ class _Program:
         with self.own:
             path = self.path_of(module)
             if self.states and not self.modules and torch.is_grad_enabled():
-                for own in module.parameters():
-                    self.notice_step(own)
+                if any(self.is_changed(own) for own in module.parameters()):
+                    self.stepped()
             if id(module) in self.takes_batches:
                 self.name_batch(module, args)
             inputs = [] if _in_backward() else self.seen(args)
@@ -1637,26 +1637,22 @@ class _Program:
         if self.stepped is not None:
             for model in self.names.models:
                 for own in model.parameters():
-                    self.notice_step(own, True)
+                    if own.grad is not None and self.is_forward():
+                        self.states[id(own)] = self.state_of(own)
 
-    def notice_step(self, leaf, ended=False):
-        """Tells that the program has written to a leaf since its gradient was made."""
-        if self.stepped is None or _in_backward() or self.phase != "fwd":
-            return
+    def is_forward(self):
+        return not _in_backward() and self.phase == "fwd"
+
+    def state_of(self, leaf):
+        """Its memory, and how often the program has written to it."""
         storage = self.storage_of(self.recorded_part(leaf))
-        state = storage, self.writes.get(storage, 0)
-        if ended and leaf.grad is not None:
-            self.states[id(leaf)] = state
-        elif self.is_changed(leaf):
-            self.stepped()
+        return storage, self.writes.get(storage, 0)
 
     def is_changed(self, leaf):
         """Whether the program has written to a leaf since its gradient was made."""
-        if id(leaf) not in self.states or _in_backward() or self.phase != "fwd":
+        if id(leaf) not in self.states or not self.is_forward():
             return False
-        storage = self.storage_of(self.recorded_part(leaf))
-        state = storage, self.writes.get(storage, 0)
-        return self.states[id(leaf)] != state and not self.optimizing()
+        return self.states[id(leaf)] != self.state_of(leaf) and not self.optimizing()
 
     @staticmethod
     def optimizing():
@@ -1696,8 +1692,7 @@ class _Program:
         writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
         self.told[id(leaf)] = number, writes
         if self.stepped is not None:
-            storage = self.storage_of(self.recorded_part(leaf))
-            self.states[id(leaf)] = storage, self.writes.get(storage, 0)
+            self.states[id(leaf)] = self.state_of(leaf)
 
     def put_gradients_of_libraries(self):
         """Those that no node of autograd has set: FSDP's."""
@@ -3073,7 +3068,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
-        self.behind = None  # the last step: what it has left, and how much was known then
+        self.behind = None  # the last step: the checks of its end, exchanges and refusals by then
         self.stepped = None  # called where the program has written to such a leaf by itself
         self.views = {}  # (key of a tensor, autograd's number) -> number of a value
         self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is
@@ -3826,7 +3821,8 @@ class _Watch(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         steps = self.steps
-        if steps.recorder is not None and torch.is_grad_enabled() and not _is_attribute(func):
+        known = steps.recorder is not None and steps.recorder.states  # gradients have been made
+        if known and torch.is_grad_enabled() and not _is_attribute(func):
             with torch._C.DisableTorchFunction():
                 leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
                 again = any(x.requires_grad and steps.recorder.is_changed(x) for x in leaves)
@@ -3956,8 +3952,6 @@ class _Steps:
     def own_step_ends(self):
         """The next forward begins: a leaf was written to since backward."""
         self.recorder.states.clear()
-        if self.is_over():
-            self.done()
         self.made += 1
         if self.made >= self.skip + self.steps:
             self.done()

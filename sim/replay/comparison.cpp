@@ -200,8 +200,9 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   Followed all;
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
+    const bool overwritten = is_overwritten(program, one);
     for_each_operand(one, [&](std::int32_t number) {
-      if (is_overwritten(program, one)) return;
+      if (overwritten) return;
       known_[number].taken = true;
       inherit(all, known_[number]);
     });

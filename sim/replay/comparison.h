@@ -73,11 +73,12 @@ class RecordingComparison {
     bool between = false;  // of a call, or a gradient on its way
   };
 
-  // A gradient that is terms after the step: it is wrong if the step took them.
+  // A gradient that was terms when backward had made it.
   struct GradientTerms {
     std::shared_ptr<const BlamedValue> suspect;
     std::int32_t number;  // of the gradient itself
   };
+  // A gradient that is terms after the step: it is wrong if the step took them.
   struct KeptTerms {
     ComparedPoint point;
     Explained cause;

@@ -25,8 +25,8 @@ constexpr std::int64_t kMostElements = 1 << 20;
 
 class Collector {
  public:
-  Collector(const VerifyInputs& inputs, const Scenario& scenario, const MeshLayout& layout)
-      : inputs_(inputs), scenario_(scenario), layout_(layout) {}
+  Collector(const VerifyInputs& inputs, const Scenario& scenario)
+      : inputs_(inputs), scenario_(scenario), layout_(*inputs.mesh) {}
 
   std::optional<Evidence> collect(const ValueReport& report) {
     const bool in_f64 = !inputs_.ranks_in_f64.empty();
@@ -186,9 +186,9 @@ Cause without_shape(const VerifyInputs& inputs, const ValueReport& report) {
 }  // namespace
 
 Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
-                       const Scenario& scenario, const MeshLayout& layout) {
+                       const Scenario& scenario) {
   if (Cause shape = without_shape(inputs, report); !shape.empty()) return shape;
-  const auto evidence = Collector(inputs, scenario, layout).collect(report);
+  const auto evidence = Collector(inputs, scenario).collect(report);
   if (!evidence) return {};
   Cause cause = cause_of(*evidence);
   if (cause.id == causes::kUnequalNumber) {
@@ -198,9 +198,8 @@ Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
   return cause;
 }
 
-Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                 const MeshLayout& layout) {
-  const auto evidence = Collector(inputs, scenario, layout).collect(report);
+Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario) {
+  const auto evidence = Collector(inputs, scenario).collect(report);
   return evidence ? last_resort(*evidence) : Cause{causes::kNone, std::string(kNoCause)};
 }
 

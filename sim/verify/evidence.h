@@ -10,12 +10,10 @@
 namespace shardlab {
 
 /// The mistake that fits the numbers of a value: empty if none does, or if they are not known.
-/// `layout` is that of the whole mesh.
 Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
-                       const Scenario& scenario, const MeshLayout& layout);
+                       const Scenario& scenario);
 /// For lack of a better cause, as last_resort().
-Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                 const MeshLayout& layout);
+Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario);
 /// For lack of one: a call on the way that the run has warned of. May be empty.
 Cause cause_by_text(const DefUse& flow, const ValueReport& report,
                     const std::vector<std::string>& warnings);

@@ -83,8 +83,8 @@ class _Program:
         with self.own:
             path = self.path_of(module)
             if self.states and not self.modules and torch.is_grad_enabled():
-                for own in module.parameters():
-                    self.notice_step(own)
+                if any(self.is_changed(own) for own in module.parameters()):
+                    self.stepped()
             if id(module) in self.takes_batches:
                 self.name_batch(module, args)
             inputs = [] if _in_backward() else self.seen(args)
@@ -369,26 +369,22 @@ class _Program:
         if self.stepped is not None:
             for model in self.names.models:
                 for own in model.parameters():
-                    self.notice_step(own, True)
+                    if own.grad is not None and self.is_forward():
+                        self.states[id(own)] = self.state_of(own)
 
-    def notice_step(self, leaf, ended=False):
-        """Tells that the program has written to a leaf since its gradient was made."""
-        if self.stepped is None or _in_backward() or self.phase != "fwd":
-            return
+    def is_forward(self):
+        return not _in_backward() and self.phase == "fwd"
+
+    def state_of(self, leaf):
+        """Its memory, and how often the program has written to it."""
         storage = self.storage_of(self.recorded_part(leaf))
-        state = storage, self.writes.get(storage, 0)
-        if ended and leaf.grad is not None:
-            self.states[id(leaf)] = state
-        elif self.is_changed(leaf):
-            self.stepped()
+        return storage, self.writes.get(storage, 0)
 
     def is_changed(self, leaf):
         """Whether the program has written to a leaf since its gradient was made."""
-        if id(leaf) not in self.states or _in_backward() or self.phase != "fwd":
+        if id(leaf) not in self.states or not self.is_forward():
             return False
-        storage = self.storage_of(self.recorded_part(leaf))
-        state = storage, self.writes.get(storage, 0)
-        return self.states[id(leaf)] != state and not self.optimizing()
+        return self.states[id(leaf)] != self.state_of(leaf) and not self.optimizing()
 
     @staticmethod
     def optimizing():
@@ -428,8 +424,7 @@ class _Program:
         writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
         self.told[id(leaf)] = number, writes
         if self.stepped is not None:
-            storage = self.storage_of(self.recorded_part(leaf))
-            self.states[id(leaf)] = storage, self.writes.get(storage, 0)
+            self.states[id(leaf)] = self.state_of(leaf)
 
     def put_gradients_of_libraries(self):
         """Those that no node of autograd has set: FSDP's."""

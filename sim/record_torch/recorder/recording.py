@@ -130,7 +130,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
-        self.behind = None  # the last step: what it has left, and how much was known then
+        self.behind = None  # the last step: the checks of its end, exchanges and refusals by then
         self.stepped = None  # called where the program has written to such a leaf by itself
         self.views = {}  # (key of a tensor, autograd's number) -> number of a value
         self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is

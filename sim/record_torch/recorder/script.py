@@ -128,7 +128,8 @@ class _Watch(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         steps = self.steps
-        if steps.recorder is not None and torch.is_grad_enabled() and not _is_attribute(func):
+        known = steps.recorder is not None and steps.recorder.states  # gradients have been made
+        if known and torch.is_grad_enabled() and not _is_attribute(func):
             with torch._C.DisableTorchFunction():
                 leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
                 again = any(x.requires_grad and steps.recorder.is_changed(x) for x in leaves)
@@ -258,8 +259,6 @@ class _Steps:
     def own_step_ends(self):
         """The next forward begins: a leaf was written to since backward."""
         self.recorder.states.clear()
-        if self.is_over():
-            self.done()
         self.made += 1
         if self.made >= self.skip + self.steps:
             self.done()
