@@ -33,6 +33,7 @@
 
 #include "backends/nccl/library.h"
 #include "backends/process/last_resort.h"
+#include "base/fix.h"
 #include "comm/verdict.h"
 
 namespace shardlab::nccl {
@@ -49,10 +50,20 @@ constexpr std::chrono::milliseconds kDeviceTakes{10'000};
 constexpr std::size_t kMostSignatures = 4096;
 constexpr const char* kJoin = "ncclCommInitRankConfig";
 constexpr const char* kSplit = "ncclCommSplit";
-constexpr const char* kOneRankADevice =
-    "start at most one rank for each device, or say which with SHARDLAB_DEVICE_ORDINAL";
 
 }  // namespace
+
+int devices_of(const Api& api, std::int64_t rank) {
+  int devices = 0;
+  check(api, api.GetDeviceCount(&devices), "cudaGetDeviceCount", rank);
+  return devices;
+}
+
+void check_device(int device, int devices, std::int64_t rank) {
+  if (device < devices) return;
+  fail(ErrorKind::kRuntime, Fix{kOneRankADevice}, "rank {} wants device {} of {} on its host", rank,
+       device, devices);
+}
 
 Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64_t rank, int device,
                  std::chrono::milliseconds patience)
@@ -62,13 +73,7 @@ Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64
                 fmt::format("rank {} is still inside of NCCL, since an earlier run failed", rank))
         .with("fix", "end the process, which frees the other ranks, and start the job again");
   }
-  int devices = 0;
-  check(api, api.GetDeviceCount(&devices), "cudaGetDeviceCount", rank);
-  if (device >= devices) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("rank {} wants device {} of {} on its host", rank, device, devices))
-        .with("fix", kOneRankADevice);
-  }
+  check_device(device, devices_of(api, rank), rank);
   Lane lane{.api = api, .device = device, .version = 0, .stream = nullptr, .rank = rank};
   check(api, api.GetVersion(&lane.version), "ncclGetVersion", rank, nullptr);
   check(api, api.SetDevice(device), "cudaSetDevice", rank);

@@ -22,6 +22,14 @@
 
 namespace shardlab::nccl {
 
+inline constexpr const char* kOneRankADevice =
+    "start at most one rank for each device, or say which with SHARDLAB_DEVICE_ORDINAL";
+/// The number of devices that this process, of that rank, sees.
+///   fails  Runtime where there is none
+int devices_of(const Api& api, std::int64_t rank);
+///   fails  Runtime where `device` is none of so many
+void check_device(int device, int devices, std::int64_t rank);
+
 /// All communicators share one stream, so that their calls run in the order of the program, which
 /// is the same on all ranks: two groups never wait for each other crosswise. They end together, by
 /// end() or abort(), since NCCL waits there for the other ranks of the node. Used by one thread;

@@ -42,14 +42,24 @@ class Job {
   }
 
   const Api& api() const { return api_; }
-  process::ControlChannel& channel() { return *channel_; }
-  const std::vector<std::int64_t>& hosts() const { return channel_->hosts(); }
-  int devices() const {
-    int visible = 0;
-    check(api_, api_.GetDeviceCount(&visible), "cudaGetDeviceCount", launch_.rank);
-    return visible;
+  ///   fails  Runtime where a rank has no device
+  process::ControlChannel& channel() {
+    if (without_device_) throw Error(*without_device_);
+    return *channel_;
   }
-  int device() const { return ordinal_of(launch_, environment, devices()); }
+  const std::vector<std::int64_t>& hosts() const { return channel_->hosts(); }
+  int device() const { return device_; }
+  /// "rank 0 sees 8 on its host, rank 1 sees 0": the first two of a host that do not see as many.
+  std::string unequal_devices() const {
+    for (std::size_t i = 0; i < seats_.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (seats_[i].devices == seats_[j].devices || hosts()[i] != hosts()[j]) continue;
+        return fmt::format("rank {} sees {} on its host, rank {} sees {}", j, seats_[j].devices, i,
+                           seats_[i].devices);
+      }
+    }
+    return "";
+  }
   int worlds = 0;  ///< under way: 0 or 1
 
  private:
@@ -65,6 +75,7 @@ class Job {
         })) {
     channel_ = process::ControlChannel::open(launch_);
     channel_->learn_places();
+    learn_devices();
   }
 
   void mark_presence() const {
@@ -74,9 +85,51 @@ class Job {
          launch_.rank);
   }
 
+  // The devices that a process sees, and why it cannot use its own.
+  struct Seat {
+    std::int64_t devices = 0;
+    std::string refusal;
+  };
+
+  Seat own_seat() {
+    Seat mine;
+    try {
+      const int devices = devices_of(api_, launch_.rank);
+      mine.devices = devices;
+      device_ = ordinal_of(launch_, environment, devices);
+      check_device(device_, devices, launch_.rank);
+    } catch (const Error& error) {
+      mine.refusal = error.summary();
+    }
+    return mine;
+  }
+
+  // All processes refuse alike, before anything runs.
+  void learn_devices() {
+    const Seat mine = own_seat();
+    for (const std::string& seat :
+         channel_->exchange(process::packed(mine.devices, mine.refusal))) {
+      Seat& one = seats_.emplace_back();
+      if (!seat.empty()) process::Reader(seat).all(one.devices, one.refusal);
+    }
+    const auto unfit =
+        std::ranges::find_if(seats_, [](const Seat& s) { return !s.refusal.empty(); });
+    if (unfit == seats_.end()) return;
+    without_device_.emplace(
+        ErrorKind::kRuntime,
+        fmt::format("rank {} cannot take part: {}", unfit - seats_.begin(), unfit->refusal));
+    without_device_->with("fix", kOneRankADevice);
+    if (const std::string counts = unequal_devices(); !counts.empty()) {
+      without_device_->with("devices", counts);
+    }
+  }
+
   const Launch launch_;
   const Api& api_;
   std::unique_ptr<process::ControlChannel> channel_;
+  int device_ = 0;
+  std::vector<Seat> seats_;  ///< by rank
+  std::optional<Error> without_device_;
 };
 
 class ChannelPeers final : public Peers {
@@ -139,14 +192,16 @@ class World final : public Backend {
     place.name = "world";
     place.hosts = job_.hosts();
     for (std::int64_t i = 0; i < channel_.size(); ++i) place.ranks.push_back(i);
-    const std::vector<Start> starts = exchange_starts();
+    const UniqueId id = shared_id();
     try {
       session_ = std::make_shared<Session>(job_.api(), *side_, peers_, rank, job_.device());
       watch();
       channel_.waits_for("the start of NCCL");
-      place.comm = session_->join(starts[0].id, channel_.size(), rank);
+      place.comm = session_->join(id, channel_.size(), rank);
     } catch (Error& error) {
-      note_devices(error, starts);
+      // The usual reason why two ranks take one device.
+      const std::string counts = job_.unequal_devices();
+      if (!counts.empty()) error.with("devices", counts);
       throw;
     }
     channel_.goes_on();
@@ -189,41 +244,18 @@ class World final : public Backend {
     });
   }
 
-  // The contribution of a rank: rank 0 makes the id.
-  struct Start {
-    UniqueId id{};
-    int devices = 0;
-  };
-
-  std::vector<Start> exchange_starts() {
-    Start mine{.devices = job_.devices()};
+  // Rank 0 makes it.
+  UniqueId shared_id() {
+    UniqueId mine{};
     if (channel_.rank() == 0) {
-      check(job_.api(), job_.api().GetUniqueId(&mine.id), "ncclGetUniqueId", 0, nullptr);
+      check(job_.api(), job_.api().GetUniqueId(&mine), "ncclGetUniqueId", 0, nullptr);
     }
-    const std::vector<std::string> all = channel_.exchange(process::packed(mine));
-    std::vector<Start> starts;
-    for (const std::string& start : all) {
-      starts.push_back(start.empty() ? Start() : process::Reader(start).get<Start>());
-    }
-    if (all[0].empty()) {
-      throw peers_.failure().value_or(Error(ErrorKind::kRuntime, "rank 0 is gone"));
-    }
-    return starts;
-  }
-
-  // Other numbers on one host are the usual reason why two ranks take one device, or one that is
-  // not there.
-  void note_devices(Error& error, const std::vector<Start>& starts) const {
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const bool known = starts[i].devices > 0 && starts[j].devices > 0;  // it has come
-        const bool differ = known && starts[i].devices != starts[j].devices;
-        if (!differ || job_.hosts()[i] != job_.hosts()[j]) continue;
-        error.with("devices", fmt::format("rank {} sees {} on its host, rank {} sees {}", j,
-                                          starts[j].devices, i, starts[i].devices));
-        return;
-      }
-    }
+    process::Writer writer;
+    writer.put(mine);
+    const std::vector<std::string> all = channel_.exchange(writer.bytes());
+    // A rank that fails before it has no part in it, and the verdict comes before the parts.
+    if (channel_.failed()) throw to_error(channel_.verdict());
+    return process::Reader(all[0]).get<UniqueId>();
   }
 
   Job& job_;

@@ -32,6 +32,12 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr const char* kEndOfRun = "the end of the run";
 constexpr const char* kExchange = "an exchange of all processes";
 
+// The numbers of exchanges: of those of a run before its end, and from its end on. A rank that
+// fails before an exchange of its run goes straight to the end, which has the same number on all
+// ranks.
+std::uint64_t begin_of(std::uint64_t run) { return run << 32; }
+std::uint64_t end_of(std::uint64_t run) { return begin_of(run) + (std::uint64_t{1} << 31); }
+
 double seconds_of(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -88,6 +94,7 @@ struct ControlChannel::Impl {
                        : root == rank() ? Doing::kReports
                                         : Doing::kComputes;
     board_.now(next == Doing::kComputes ? Doing::kWaits : next, ends_run ? kEndOfRun : kExchange);
+    if (ends_run) sequence_ = end_of(state_.run);
     std::vector<std::string> parts = bring(mine, {sequence_, root, state_.run, ends_run});
     if (!ends_run) board_.now(next);
     return parts;
@@ -109,6 +116,8 @@ struct ControlChannel::Impl {
       return state_.results.contains(contribution.sequence) || state_.gone(0) ||
              state_.gone(rank());
     });
+    // Earlier ones are left of exchanges that this rank did not reach.
+    state_.results.erase(state_.results.begin(), state_.results.lower_bound(contribution.sequence));
     auto found = state_.results.extract(contribution.sequence);
     if (found.empty()) return alone(mine);
     // The news that rank 0 is gone follows the last exchange that it passes on.
@@ -128,7 +137,7 @@ struct ControlChannel::Impl {
     const std::lock_guard lock(state_.mutex);
     if (rank() == 0) hub_.begin_run();
     if (const auto lost = state_.first_lost()) refuse_without(*lost);
-    ++state_.run;
+    sequence_ = begin_of(++state_.run);
     state_.active = true;
     own_verdict_.reset();
     state_.met.clear();

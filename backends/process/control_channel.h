@@ -77,9 +77,10 @@ class ControlChannel {
   /// empty: this rank is.
   void write_errors(std::string_view text, std::span<const std::int64_t> culprits = {}) const;
 
-  /// The texts of all processes, by rank, on every process; empty for those that are gone. All that
-  /// are left take part, also after a failure. A process that does not arrive for the longest wait
-  /// is gone, but for one that reports().
+  /// The texts of all processes, by rank, on every process; empty for those that are gone, and for
+  /// those that failed before it and are at the end of the run. All others take part, also after a
+  /// failure. A process that does not arrive for the longest wait is gone, but for one that
+  /// reports().
   std::vector<std::string> exchange(std::string_view mine);
   /// The same on `root` only, which reports() from then on; elsewhere nothing, and only rank 0
   /// waits for the others. As an exchange, it may be tried again with a shorter text when there is

@@ -1,4 +1,5 @@
-// Exchanges are complete when every process has sent its part, leaves or is gone. A rank that waits
+// Exchanges are complete when every process has sent its part or one of a later exchange, leaves or
+// is gone. A rank that waits
 // too long causes a question to all ranks: the verdict follows from their answers, and those that
 // do not answer are gone. It takes a second, and there is one question at a time.
 #include "backends/process/hub.h"
@@ -20,6 +21,7 @@ Hub::Hub(JobState& state, const StandingBoard& board, std::chrono::milliseconds 
       longest_wait_(longest_wait),
       send_(std::move(send)),
       moved_(std::move(moved)),
+      reached_(static_cast<std::size_t>(state.size)),
       leaving_(static_cast<std::size_t>(state.size)) {}
 
 void Hub::send_to_all(Message message, const std::string& payload) {
@@ -75,6 +77,7 @@ void Hub::contribute(std::int64_t from, const Contribution& contribution, std::s
                      .first->second;
   round.parts[static_cast<std::size_t>(from)] = std::move(part);
   round.here[static_cast<std::size_t>(from)] = true;
+  reached_[static_cast<std::size_t>(from)] = contribution.sequence;
   finish_rounds();
 }
 
@@ -82,7 +85,8 @@ std::vector<std::int64_t> Hub::missing_from(const Round& round) const {
   std::vector<std::int64_t> ranks;
   for (std::int64_t rank = 0; rank < state_.size; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    if (!round.here[index] && !state_.gone(rank) && !leaving_[index]) ranks.push_back(rank);
+    const bool over = round.here[index] || reached_[index] > round.contribution.sequence;
+    if (!over && !state_.gone(rank) && !leaving_[index]) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -96,6 +96,7 @@ class Hub {
   const Send send_;
   const Moved moved_;
   std::map<std::uint64_t, Round> rounds_;  ///< by sequence
+  std::vector<std::uint64_t> reached_;     ///< by rank: the sequence of its last part
   std::map<std::uint64_t, Calls> calls_;   ///< by run
   std::optional<Question> question_;
   std::uint64_t questions_ = 0;

@@ -38,9 +38,9 @@ enum class Message : std::uint32_t {
 
 /// One process's part of an exchange, without its text.
 struct Contribution {
-  std::uint64_t sequence;
-  std::int64_t root;  ///< or kEveryRank
-  std::uint64_t run;  ///< the last one that has begun
+  std::uint64_t sequence;  ///< grows; a process leaves those out that it fails before
+  std::int64_t root;       ///< or kEveryRank
+  std::uint64_t run;       ///< the last one that has begun
   bool ends_run;
 };
 inline constexpr std::int64_t kEveryRank = -1;

@@ -12,6 +12,7 @@
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/files/json_value.h"
+#include "sim/recording/recording_file.h"
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/placings.h"
 #include "sim/remesh/writes.h"

@@ -50,6 +50,7 @@ class Environment(unittest.TestCase):
                 told.update(changes if rank == odd else {})
                 environment = ENVIRONMENT | {
                     "SHARDLAB_JOIN_SECONDS": str(JOIN), "SHARDLAB_NCCL_LIBRARY": DOUBLE,
+                    "SHARDLAB_NCCL_DOUBLE_DEVICES": "8",
                 } | told
                 environment = {key: value for key, value in environment.items()
                                if value is not None}
@@ -59,11 +60,12 @@ class Environment(unittest.TestCase):
             text = "".join(process.text() for process in processes)
             return codes, text, time.monotonic() - began
 
-    def refused(self, size, odd, expected, **changes):
+    def refused(self, size, odd, expected, told="", **changes):
         codes, text, seconds = self.job(size, odd, **changes)
         about = f"{size} ranks, rank {odd}: {changes}\n{text}"
         self.assertEqual(set(codes), {2}, about)
         self.assertRegex(text, f"error: .*{re.escape(expected)}", about)
+        self.assertIn(told, text, about)
         self.assertLess(seconds, 10 + NEIGHBOURS, about)
 
     def test_the_others_hear_it(self):
@@ -92,6 +94,20 @@ class Environment(unittest.TestCase):
             for done in [pool.submit(self.refused, size, odd, expected, **changes)
                          for size, odd, expected, changes in jobs]:
                 done.result()
+
+    def test_a_rank_with_other_devices_is_told_with_both_counts(self):
+        for size, odd in ((2, 0), (2, 1), (3, 0), (3, 1), (3, 2)):
+            other = 0 if odd else 1
+            counts = {odd: 0, other: 8}
+            first, second = sorted(counts)
+            self.refused(size, odd, f"rank {odd} cannot take part: "
+                         f"cudaGetDeviceCount on rank {odd}: no CUDA-capable device",
+                         told=f"rank {first} sees {counts[first]} on its host, "
+                              f"rank {second} sees {counts[second]}",
+                         SHARDLAB_NCCL_DOUBLE_DEVICES="0")
+        self.refused(3, 2, "rank 2 cannot take part: rank 2 wants device 2 of 1",
+                     told="rank 0 sees 8 on its host, rank 2 sees 1",
+                     SHARDLAB_NCCL_DOUBLE_DEVICES="1", SHARDLAB_DEVICE_ORDINAL="2")
 
     def test_a_sound_environment_joins(self):
         codes, text, _ = self.job(3, 1)

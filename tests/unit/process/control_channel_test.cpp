@@ -107,6 +107,38 @@ TEST_CASE("B-7 a failure reaches every process with its reason, and the next run
   });
 }
 
+TEST_CASE("B-7 a rank that fails before an exchange has no part in it, and the run ends for all") {
+  for (const std::int64_t size : {2, 5}) {
+    for (std::int64_t culprit = 0; culprit < size; ++culprit) {
+      in_job(size, [&](std::int64_t rank, auto& channel) {
+        const auto without = [&](std::string text) {
+          Strings all(static_cast<std::size_t>(size), text);
+          all[static_cast<std::size_t>(culprit)].clear();
+          return all;
+        };
+        channel->begin_run();
+        if (rank == culprit) {
+          channel->report_failed(failure_of(culprit, "no device"));
+        } else {
+          CHECK(channel->exchange("the start") == without("the start"));
+          CHECK(channel->failed());
+          CHECK(channel->exchange("once more") == without("once more"));
+        }
+        CHECK(channel->end_run("the end") == Strings(static_cast<std::size_t>(size), "the end"));
+        CHECK(channel->verdict().culprits == std::vector<std::int64_t>{culprit});
+        const Strings got = channel->gather("behind it", size - 1);
+        CHECK(got == (rank == size - 1 ? Strings(static_cast<std::size_t>(size), "behind it")
+                                       : Strings{}));
+        channel->begin_run();
+        CHECK(channel->exchange("the next") == Strings(static_cast<std::size_t>(size), "the next"));
+        channel->end_run("");
+        CHECK(!channel->failed());
+        CHECK(channel->gone().empty());
+      });
+    }
+  }
+}
+
 TEST_CASE("B-7 the first of several failures to reach rank 0 is everybody's") {
   std::vector<Verdict> verdicts(4);
   in_job(4, [&](std::int64_t rank, auto& channel) {
