@@ -1,7 +1,7 @@
 // Faults at the places where a process of a job meets the others, linked in front of the library's
 // own functions (--wrap): SHARDLAB_FAULT="RANK STAGE HOW, RANK STAGE HOW". STAGE: join, begin,
-// start (of NCCL), run, end, gather, sent, judge, share, tell, leave; HOW: kill, stop, exit,
-// memory. Driven by faults_test.py.
+// id and start (of NCCL), run, end, gather, sent, judge, share, tell, leave; HOW: kill, stop, exit,
+// memory, throw. Driven by faults_test.py.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backends/process/control_channel.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -50,6 +51,7 @@ std::string own_rank() {
 }
 
 int exchanges_since_gather = -1;  // before it
+bool has_begun = false;           // and has exchanged nothing since
 bool judges = false;
 
 // No further large allocation succeeds.
@@ -72,6 +74,9 @@ void at(const char* stage) {
   if (fault.how == "stop") kill(getpid(), SIGSTOP);
   if (fault.how == "exit") std::exit(7);
   if (fault.how == "memory") starve();
+  if (fault.how == "throw") {
+    fail(ErrorKind::kRuntime, Fix{"plant no fault"}, "rank {} cannot go on", fault.rank);
+  }
 }
 
 }  // namespace
@@ -127,6 +132,7 @@ std::unique_ptr<ControlChannel> open(const process::Membership& membership,
 void begin_run(ControlChannel* channel, std::string_view about) {
   at("begin");
   real_begin_run(channel, about);
+  has_begun = true;
 }
 
 void waits_for(ControlChannel* channel, std::string_view what) {
@@ -163,6 +169,7 @@ void reports(ControlChannel* channel) {
 
 // The first after the gathering says that it is complete, the second what the judge has found.
 std::vector<std::string> exchange(ControlChannel* channel, std::string_view mine) {
+  if (std::exchange(has_begun, false)) at("id");
   const bool shares = exchanges_since_gather == 1;
   if (exchanges_since_gather >= 0) ++exchanges_since_gather;
   if (shares && !judges) at("judge");

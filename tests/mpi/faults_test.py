@@ -35,8 +35,8 @@ PATIENCE = 2
 JOIN = 4
 HANGS = 60  # seconds; nothing here takes so long
 MPIRUN, FAULTY, PROGRAM, DOUBLE = "", "", "", ""
-STAGES = ("join", "begin", "start", "run", "end", "gather", "sent", "judge", "share", "leave")
-FAULTS = ("kill", "stop", "exit", "memory")
+STAGES = ("join", "begin", "id", "start", "run", "end", "gather", "sent", "judge", "share", "leave")
+FAULTS = ("kill", "stop", "exit", "memory", "throw")
 BODIES = ("throw", "throw-int", "segfault", "sleep")
 CRASH = re.compile(r"terminate called|AddressSanitizer|defect of shardlab|double free|malloc\(\)")
 
@@ -85,7 +85,7 @@ def all_jobs():
         for rank in range(RANKS):
             for stage in STAGES:
                 # Over NCCL nobody waits for others at the end of a process.
-                if stage == ("start" if launcher == "mpi" else "leave"):
+                if stage in (("id", "start") if launcher == "mpi" else ("leave",)):
                     continue
                 for fault in FAULTS:
                     # torchrun waits for a process that nobody else waits for.
@@ -94,11 +94,13 @@ def all_jobs():
                         continue
                     if fault == "memory" and stage not in ("end", "gather", "sent", "judge"):
                         continue
+                    if fault == "throw" and stage == "leave":  # at the end of the process
+                        continue
                     jobs.append(Job(launcher, "run", rank, stage, fault))
-            for stage in ("join", "begin", "start", "run", "end"):
-                if stage == "start" and launcher == "mpi":
+            for stage in ("join", "begin", "id", "start", "run", "end"):
+                if stage in ("id", "start") and launcher == "mpi":
                     continue
-                for fault in ("kill", "stop", "exit"):
+                for fault in ("kill", "stop", "exit", "throw"):
                     jobs.append(Job(launcher, "main", rank, stage, fault))
             jobs += [Job(launcher, "main", rank, "body", fault) for fault in BODIES]
         # Who is to speak of the first fault is lost before that.
@@ -283,8 +285,11 @@ def expected_codes(job):
         return {0, 2}
     if job.program == "main":
         return {2} if job.stage in ("join", "begin") else {4}
-    if job.stage in ("start", "run", "end"):
-        return {4}
+    if job.stage in ("id", "start", "run", "end"):
+        if job.fault != "throw" or job.stage == "end":
+            return {4}
+        # The others are inside of NCCL, which they leave when rank 0 has ended.
+        return {1, 4} if (job.rank, job.stage) == (0, "start") else {1}
     return {2}
 
 
@@ -296,7 +301,7 @@ def told(job, text):
              rf"{lost} has not ended", rf"{lost} \(PID \d+\) .*signal", rf"{lost} with PID",
              rf"Process name: \[\[\d+,1\],{job.rank}\]",
              rf"{lost} \(.*\) (left before|does not answer)", rf"did not reach {lost}\b",
-             rf"{lost} has no memory"]
+             rf"{lost} has no memory", rf"{lost} cannot go on"]
     # In a body that throws the rank's own error is everybody's.
     if job.stage == "body" and job.fault == "throw":
         named.append("the data loader failed")

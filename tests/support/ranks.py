@@ -22,11 +22,18 @@ import tempfile
 
 TIME_LIMIT_S = 240
 
+GIVEN = set()
+
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that no job of this test has been told."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 def variables(style, rank, size, port, local=None, on_host=None, address="127.0.0.1"):
