@@ -162,8 +162,7 @@ TEST_CASE("the double: no call, and no abort, while another thread is inside of 
             me.api.GroupEnd();
           });
           await_turn(me.common, 1);
-          // Long enough for the other thread, on a machine with much to do.
-          for (int i = 0; i < 200'000; ++i) std::this_thread::yield();
+          await_call(me.comm);
           row.second(me);
           first.join();
           return std::string("nothing was told");

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
 #include "backends/nccl/library.h"
 
@@ -73,9 +74,22 @@ std::vector<std::string> on_processes(int ranks, const std::function<std::string
 
 const nccl::Api& double_api() { return nccl::open_library(std::getenv("SHARDLAB_NCCL_LIBRARY")); }
 
-int threads_of_double() {
+namespace {
+
+// A function that exists in the double only.
+template <typename Function>
+Function* of_double(const char* name) {
   void* library = dlopen(std::getenv("SHARDLAB_NCCL_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<int (*)()>(dlsym(library, "shardlab_nccl_double_threads"))();
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+}  // namespace
+
+int threads_of_double() { return of_double<int()>("shardlab_nccl_double_threads")(); }
+
+void await_call(nccl::Comm comm) {
+  const auto is_inside = of_double<bool(nccl::Comm)>("shardlab_nccl_double_is_inside");
+  while (!is_inside(comm)) std::this_thread::yield();
 }
 
 LongDeadline::LongDeadline() {

@@ -18,6 +18,8 @@ std::vector<std::string> on_processes(int ranks, const std::function<std::string
 const nccl::Api& double_api();
 /// The number of threads NCCL would have made in this process so far.
 int threads_of_double();
+/// Returns when a thread of this process is inside of a call of the communicator.
+void await_call(nccl::Comm comm);
 
 /// For tests in which the double must not end a process: a busy machine is no hang, and a wait may
 /// be left.

@@ -454,8 +454,9 @@ const char* ncclGetLastError(Comm comm) {
   return comm == nullptr ? "no communicator" : comm->error.c_str();
 }
 
-// Exists in the double only.
+// These two exist in the double only.
 int shardlab_nccl_double_threads() { return threads_made(); }
+bool shardlab_nccl_double_is_inside(Comm comm) { return comm->inside.load() != std::thread::id(); }
 
 const char* ncclGetErrorString(Result result) {
   constexpr const char* kTexts[] = {"no error",       "unhandled cuda error", "system error",
