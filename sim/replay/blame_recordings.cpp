@@ -426,8 +426,17 @@ bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const Aft
     if (blame.edits.empty()) continue;
     const auto& [event, number] = edit.places.front();
     BlamedValue value = blamed_line(b, event, number);
-    value.what = fmt::format("it reduces by {}, and by {} it is A's value",
-                             to_string(*reduction_of(b.events[event])), to_string(*edit.op));
+    const ReduceOp given = *reduction_of(b.events[event]);
+    value.what = fmt::format("it reduces by {}, and by {} it is A's value", to_string(given),
+                             to_string(*edit.op));
+    // The largest and the mean are one where every rank has the same.
+    RecordingEdit mean = edit;
+    mean.op = ReduceOp::kAvg;
+    if (given == ReduceOp::kSum && !after(mean).found()) {
+      value.what = "every rank has A's value before it, and it adds them up";
+      blame.edits = {std::move(mean)};
+      blame.edits[0].text = fmt::format("without {}, {}", value.point.op, value.point.place);
+    }
     blame.wrong.insert(blame.wrong.begin(), std::move(value));
     return true;
   }

@@ -70,7 +70,9 @@ std::string recording_blame_text(const RecordingBlame& blame, const std::string&
   row("follows", later_of(blame, true));
   row("apart", later_of(blame, false));
   for (const RecordingEdit& edit : blame.edits) {
-    text += fmt::format("\nwith this edit nothing differs:\n  + {}\n", edit.text);
+    const bool leaves_out = edit.text.starts_with("without ");
+    text += fmt::format("\nwith this edit nothing differs:\n  {}{}\n", leaves_out ? "" : "+ ",
+                        edit.text);
   }
   if (blame.edits.empty() && blame.tried > 0) {
     text += fmt::format("\nnone of {} edits that were tried undoes it\n", blame.tried);

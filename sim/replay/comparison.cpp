@@ -13,6 +13,8 @@
 
 #include "base/text_of_list.h"
 #include "sim/replay/difference_text.h"
+#include "sim/replay/event_values.h"
+#include "sim/replay/library_nodes.h"
 
 namespace shardlab {
 
@@ -22,6 +24,7 @@ constexpr double kTiny = 1e-300;
 constexpr double kAmplifiedDrift = 16;  // times the error of the operands
 constexpr double kMostDriftOfGradients = 1e-2;
 constexpr double kMeaning = 8;     // times what is allowed
+constexpr double kFactor = 1e-3;   // as a part of a factor: two of them are one
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
 
 std::string taker_text(const ComparedPoint& point) {
@@ -127,7 +130,7 @@ std::string text_of_cause(const Explained& all) {
 
 bool same_cause(const Explained& a, const Explained& b) {
   return a.held == b.held && a.largest == b.largest &&
-         std::fabs(a.factor - b.factor) <= 1e-3 * std::fabs(a.factor) &&
+         std::fabs(a.factor - b.factor) <= kFactor * std::fabs(a.factor) &&
          a.groups.name == b.groups.name;
 }
 
@@ -150,17 +153,6 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   return event;
 }
 
-// A broadcast reads nothing on other ranks than its root, and overwrites what they have.
-bool is_overwritten(const RecordedProgram& program, const RecordedEvent& event) {
-  const bool broadcast = event.op == "c10d.broadcast_.default" && event.args.size() > 2;
-  if (!broadcast || event.rank < 0 || event.group < 0) return false;
-  const RecordedGroup& all = program.groups.at(static_cast<std::size_t>(event.group));
-  const auto& members = all.at(all.size() == 1 ? 0 : static_cast<std::size_t>(event.rank));
-  const auto* root = std::get_if<Scalar>(&event.args[2].value);
-  const bool known = root != nullptr && root->category() == Category::kInteger;
-  return known && members.at(static_cast<std::size_t>(root->to_int())) != event.rank;
-}
-
 // Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
 // is known of a sum over the rows of one.
 void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
@@ -180,6 +172,8 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
 void RecordingComparison::begin(const RecordedProgram& program) {
   if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
   for (const RecordedEvent& event : program.events) {
+    const bool kept = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
+    if (kept) buffers_.insert(event.out[0].id.id);
     if (event.kind != RecordedKind::kBackward) continue;
     losses_.insert(event.takes.begin(), event.takes.end());
   }
@@ -200,9 +194,8 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   Followed all;
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
-    const bool overwritten = is_overwritten(program, one);
     for_each_operand(one, [&](std::int32_t number) {
-      if (overwritten) return;
+      if (!reads(program, one, number)) return;
       known_[number].taken = true;
       inherit(all, known_[number]);
     });
@@ -285,6 +278,8 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (point.op.empty() || point.operands.empty()) {
     from = known_[point.value];
   } else {
+    // A term may be divided by a whole, and nothing by a term.
+    if (bare_op(point.op).starts_with("div")) std::ranges::reverse(point.operands);
     for (const std::int32_t number : point.operands) inherit(from, known_[number]);
   }
   if (is_late(point)) from.off = std::max(from.off, drift_);
@@ -299,42 +294,60 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
   const bool made_equal = !from.through.empty() || is_of_step(point);
   if (made_equal && are_equal(point.parts)) as_share(all);
-  std::string elements;
-  for (std::size_t i = 0; all.held == ValueHeld::kWrong && i < point.parts.size(); ++i) {
-    const PointPart &part = point.parts[i], &whole = a[alike ? 0 : i];
-    elements = elements_text(part, whole);
-    if (has_one_size(part, whole) && differing(part, whole) == 0) continue;  // another rank's
-    if (i > 0) elements += fmt::format(" (rank {})", point.ranks[i]);
-    break;
-  }
-  if (all.held == ValueHeld::kWrong && alike) elements += factors_text(point.parts, a[0]);
-  if (all.held == ValueHeld::kWrong && alike && point.kind == PointKind::kEnd) {
-    elements += text_of_right_ranks(point, a[0]);
-  }
-  if (all.held == ValueHeld::kRight && alike) {
-    elements = text_of_missing(point, a[0]);
-    if (!elements.empty()) all.held = ValueHeld::kWrong;
+  Told told{.is_scalar = point.parts[0].elements.size() == 1};
+  if (all.held == ValueHeld::kWrong) {
+    tell(point, a, alike, told);
+  } else if (all.held == ValueHeld::kRight && alike) {
+    told.elements = text_of_missing(point, a[0]);
+    if (!told.elements.empty()) all.held = ValueHeld::kWrong;
   }
   // A mask of the words that a rank has is its own. A sum over ranks shows whether it is right.
   const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
   const bool own = between && known_[point.value].own;
   if (own && all.held == ValueHeld::kWrong) all.held = ValueHeld::kUnknown;
-  if (draws(point.op)) elements = "it is random, and A and B drew different numbers";
+  if (point.kind == PointKind::kInput) begins_.insert_or_assign(point.name, point.parts);
+  if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   point.parts.clear();
-  settle(std::move(point), std::move(all), elements, from);
+  settle(std::move(point), std::move(all), told, from);
+}
+
+// `alike`: all ranks of A have one value, a[0].
+void RecordingComparison::tell(const ComparedPoint& point, const std::vector<PointPart>& a,
+                               bool alike, Told& told) const {
+  for (std::size_t i = 0; i < point.parts.size(); ++i) {
+    const PointPart &part = point.parts[i], &whole = a[alike ? 0 : i];
+    told.elements = elements_text(part, whole);
+    if (has_one_size(part, whole) && differing(part, whole) == 0) continue;  // another rank's
+    if (i > 0) told.elements += fmt::format(" (rank {})", point.ranks[i]);
+    break;
+  }
+  if (!alike) return;
+  const double allowed = rounding_of(a[0].dtype) * largest_of(a[0].elements);
+  told.elements += factors_text(point.parts, a[0], "its pieces", allowed);
+  if (point.kind != PointKind::kEnd) return;
+  const std::string right = text_of_right_ranks(point, a[0]);
+  told.right_on_some = !right.empty();
+  told.elements += right;
+  const auto whole = a_.find("input " + point.name + "|0");
+  const auto own = begins_.find(point.name);
+  if (whole == a_.end() || own == begins_.end()) return;
+  told.elements += changes_text(point.parts, own->second, a[0], whole->second[0]);
 }
 
 RecordingBlame RecordingComparison::end() {
   ended_ = true;
   // The step took the sum from elsewhere, as from one buffer of all gradients.
   for (KeptTerms& one : kept_terms_) {
-    if (!whole_steps_.contains(one.point.name)) settle(one.point, one.cause, "", one.from);
+    if (!whole_steps_.contains(one.point.name)) settle(one.point, one.cause, {}, one.from);
   }
   for (auto& [value, link] : parameters_) {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
-    const bool still = own != gradients_.end() && !reduced_.contains(own->second.number);
+    const bool added = std::ranges::any_of(value.through, [](const std::string& call) {
+      return call.find("reduce") != std::string::npos;
+    });
+    const bool still = own != gradients_.end() && !reduced_.contains(own->second.number) && !added;
     if (!value.follows && still) as_gradient(value, *own->second.suspect);
     wrong_.push_back(std::move(value));
     links_.push_back(link);
@@ -466,30 +479,56 @@ void RecordingComparison::suspect(Followed& now, BlamedValue value) {
   now.suspect = std::make_shared<const BlamedValue>(std::move(value));
 }
 
-void RecordingComparison::settle(ComparedPoint point, Explained all, const std::string& elements,
+// A parameter after the step that is wrong, and nothing before it but terms of its gradient, took
+// those.
+void RecordingComparison::see_step(const ComparedPoint& point, const Explained& all,
+                                   const Told& told, const Followed& from) {
+  const bool explained = all.held != ValueHeld::kWrong || told.right_on_some || from.wrong >= 0;
+  if (explained && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
+}
+
+// Whether it is right, and the facts that those that are made of it inherit.
+bool RecordingComparison::is_right(const ComparedPoint& point, const Explained& all,
+                                   Followed& now) {
+  if (all.held != ValueHeld::kRight) return false;
+  ++compared_;
+  if (point.kind == PointKind::kGradient) right_gradients_.insert(point.name);
+  if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
+  now.off = all.off;
+  drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
+  return true;
+}
+
+BlamedValue RecordingComparison::blamed(const ComparedPoint& point, const Explained& all,
+                                        const Told& told, const Followed& from) const {
+  const bool wrong = all.held == ValueHeld::kWrong;
+  BlamedValue value{.point = point,
+                    .what = wrong ? told.elements : text_of_cause(all),
+                    .cause = all,
+                    .through = from.through,
+                    .follows = from.wrong >= 0};
+  const bool spoilt = wrong && point.kind == PointKind::kEnd && is_library_call(point.op) &&
+                      right_gradients_.contains(point.name);
+  if (spoilt) value.what += "; before this call it is A's";
+  return value;
+}
+
+void RecordingComparison::settle(ComparedPoint point, Explained all, const Told& told,
                                  const Followed& from) {
   Followed& now = known_[point.value];
   if (all.held == ValueHeld::kUnknown) return;
   const bool end = point.kind == PointKind::kEnd;
   const bool gradient = end && point.name.ends_with(".grad");
-  if (end && !gradient && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
+  if (end && !gradient) see_step(point, all, told, from);
   if (gradient && all.held == ValueHeld::kTerms && !ended_) {
     return kept_terms_.push_back({std::move(point), std::move(all), from});
   }
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
+  const bool flows = point.kind == PointKind::kFlow && !told.is_scalar;
+  if (flows && !first_factor_) first_factor_ = all.held == ValueHeld::kScaled ? all.factor : 1;
   now = {.off = from.off, .taken = now.taken, .suspect = {}, .like = point.key, .through = {}};
-  if (all.held == ValueHeld::kRight) {
-    ++compared_;
-    if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
-    now.off = all.off;
-    drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
-    return;
-  }
-  BlamedValue value{.point = point,
-                    .what = all.held == ValueHeld::kWrong ? elements : text_of_cause(all),
-                    .cause = all,
-                    .through = from.through,
-                    .follows = from.wrong >= 0};
+  if (is_right(point, all, now)) return;
+  BlamedValue value = blamed(point, all, told, from);
   const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&
                             point.kind != PointKind::kEnd;
   const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
@@ -507,8 +546,13 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const std::
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  const bool between = of_call || point.kind == PointKind::kFlow;
-  Link link{.source = from.wrong, .value = point.value, .between = between};
+  const bool outlasts = of_call && is_in_place(point.op) && all.held == ValueHeld::kWrong &&
+                        buffers_.contains(point.value);
+  if (outlasts) ends_agree_ = false;
+  Link link{.source = from.wrong,
+            .value = point.value,
+            .between = (of_call && !outlasts) || point.kind == PointKind::kFlow,
+            .right_on_some = told.right_on_some};
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, value);
@@ -534,9 +578,15 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
   value.follows = value.follows || (!name.empty() && !wrong_gradients_.insert(name).second);
   if (value.follows) return;
   const auto own = gradients_.find(name);
-  if (before != nullptr &&
-      (same_cause(before->cause, value.cause) || point.kind == PointKind::kFlow)) {
+  const bool same = before != nullptr && same_cause(before->cause, value.cause);
+  // All gradients have the factor of a loss, until one that is made of them has not.
+  const bool of_loss = before != nullptr && before->cause.held == ValueHeld::kScaled &&
+                       first_factor_ &&
+                       std::fabs(before->cause.factor - *first_factor_) <= kFactor * *first_factor_;
+  if (same || (before != nullptr && point.kind == PointKind::kFlow && !of_loss)) {
     value = *before;
+  } else if (of_loss && point.kind == PointKind::kFlow) {
+    value.what += fmt::format("; gradients before it are {}", text_of_cause(before->cause));
   } else if (point.kind == PointKind::kEnd && own != gradients_.end() &&
              !reduced_.contains(point.value)) {
     as_gradient(value, *own->second.suspect);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -70,7 +71,15 @@ class RecordingComparison {
   struct Link {
     std::int32_t source = -1;  // the first wrong one that it is computed from, as Followed::wrong
     std::int32_t value = -1;
-    bool between = false;  // of a call, or a gradient on its way
+    bool between = false;        // of a call, or a gradient on its way
+    bool right_on_some = false;  // as Told
+  };
+
+  // A value that is to be told of.
+  struct Told {
+    std::string elements = {};  // how they differ
+    bool is_scalar = false;
+    bool right_on_some = false;  // of a parameter after the step: not on all ranks
   };
 
   // A gradient that was terms when backward had made it.
@@ -97,8 +106,14 @@ class RecordingComparison {
   bool is_parameter(const ComparedPoint& point) const;
   std::string text_of_missing(const ComparedPoint& point, const PointPart& a) const;
   static void suspect(Followed& now, BlamedValue value);
-  void settle(ComparedPoint point, Explained all, const std::string& elements,
-              const Followed& from);
+  void tell(const ComparedPoint& point, const std::vector<PointPart>& a, bool alike,
+            Told& told) const;
+  void see_step(const ComparedPoint& point, const Explained& all, const Told& told,
+                const Followed& from);
+  bool is_right(const ComparedPoint& point, const Explained& all, Followed& now);
+  BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
+                     const Followed& from) const;
+  void settle(ComparedPoint point, Explained all, const Told& told, const Followed& from);
   std::int64_t drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
                    BlamedValue& value);
@@ -107,8 +122,11 @@ class RecordingComparison {
   const std::vector<RankGroups>& groups_;
   double gradient_noise_;
   std::map<std::int32_t, Followed> known_;
-  std::map<std::string, GradientTerms> gradients_;  // by name
-  std::set<std::string> wrong_gradients_;
+  std::map<std::string, GradientTerms> gradients_;           // by name
+  std::set<std::string> wrong_gradients_, right_gradients_;  // the latter as backward leaves them
+  std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
+  std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
+  std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
   std::vector<KeptTerms> kept_terms_;
   std::set<std::string> whole_steps_;  // gradients of parameters that no term has come to
   bool ended_ = false;

@@ -78,8 +78,8 @@ std::string elements_text(const PointPart& part, const PointPart& whole) {
 }
 
 // A factor that each rank has computed for itself, as a mean over its own count.
-std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a) {
-  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
+std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a,
+                         std::string_view what, double allowed) {
   std::vector<double> factors;
   if (parts.size() > 1) {
     factors = factors_of_parts(a, allowed, parts);
@@ -92,8 +92,24 @@ std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
   }
   if (texts.size() < 2 || texts.size() > kMostFactors) return "";
-  return fmt::format("; its pieces are {} times A's: a factor of each rank's own",
+  return fmt::format("; {} are {} times A's: a factor of each rank's own", what,
                      text_of_list(texts, ", "));
+}
+
+// Steps of ranks that differ by a factor, as by a rate of each rank.
+std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
+                         const PointPart& end, const PointPart& begin) {
+  if (ends.size() != begins.size()) return "";
+  const auto change = [](const PointPart& now, const PointPart& before) {
+    PointPart part = now;
+    if (now.elements.size() != before.elements.size()) part.elements.clear();
+    for (std::size_t i = 0; i < part.elements.size(); ++i) part.elements[i] -= before.elements[i];
+    return part;
+  };
+  std::vector<PointPart> all;
+  for (std::size_t i = 0; i < ends.size(); ++i) all.push_back(change(ends[i], begins[i]));
+  const double allowed = rounding_of(end.dtype) * largest_of(end.elements);
+  return factors_text(all, change(end, begin), "its changes", allowed);
 }
 
 }  // namespace shardlab

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/replay/points.h"
@@ -16,6 +17,12 @@ std::size_t differing(const PointPart& part, const PointPart& whole);
 /// "2 of 8 elements differ; at [1, 0] it is 3, and A has 2", with the one that differs most.
 std::string elements_text(const PointPart& part, const PointPart& whole);
 /// "; its pieces are 1, 2 times A's: a factor of each rank's own"; empty: they are no multiples.
-std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a);
+/// `what`: "its pieces"; elements of `a` may be off by `allowed`.
+std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a,
+                         std::string_view what, double allowed);
+
+/// The same of what a step changes: ranks' parts after and before it, and the whole ones.
+std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
+                         const PointPart& end, const PointPart& begin);
 
 }  // namespace shardlab

@@ -2,10 +2,15 @@
 // events that are complete.
 #include "sim/replay/event_values.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "schema/op_row.h"
+#include "sim/replay/library_nodes.h"
 #include "sim/replay/recorded_world.h"
 #include "sim/replay/watch.h"
 
@@ -15,6 +20,40 @@ const DTensor& EventValues::on(std::int32_t number, std::size_t rank) const {
   static const DTensor kNone;
   const auto found = values_.find(number);
   return found == values_.end() ? kNone : found->second[rank];
+}
+
+bool overwrites(const RecordedEvent& event) {
+  constexpr std::string_view kOps[] = {"copy_",          "fill_",         "zero_",        "normal_",
+                                       "uniform_",       "bernoulli_",    "exponential_", "random_",
+                                       "_foreach_copy_", "_foreach_zero_"};
+  const bool out =
+      event.row != nullptr ? event.row->op.is_out_variant() : is_library_call(event.op);
+  const bool draws = event.random && bare_op(event.op) == "rrelu_with_noise";
+  return out || draws || std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
+}
+
+// The global rank that a broadcast or a reduce names; none: it is another event, or names none.
+static std::optional<std::int64_t> root_of(const RecordedProgram& program,
+                                           const RecordedEvent& event) {
+  if (event.args.size() < 3 || event.rank < 0 || event.group < 0) return std::nullopt;
+  const RecordedGroup& all = program.groups.at(static_cast<std::size_t>(event.group));
+  const auto& members = all.at(all.size() == 1 ? 0 : static_cast<std::size_t>(event.rank));
+  const auto* root = std::get_if<Scalar>(&event.args[2].value);
+  const bool known = root != nullptr && root->category() == Category::kInteger;
+  return known ? std::optional(members.at(static_cast<std::size_t>(root->to_int()))) : std::nullopt;
+}
+
+bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int32_t operand) {
+  const std::string_view op = bare_op(event.op);
+  if (op == "broadcast_") {
+    const auto root = root_of(program, event);
+    return !root || *root == event.rank;
+  }
+  const bool sums = op.starts_with("allreduce") || op.starts_with("all_reduce") || op == "reduce_";
+  const auto is_it = [&](const EventValue& one) { return one.id.id == operand; };
+  const bool given =
+      std::ranges::any_of(event.out, is_it) || std::ranges::any_of(event.written, is_it);
+  return sums || !given || !overwrites(event);
 }
 
 void EventValues::set(std::int32_t number, std::size_t rank, DTensor value) {

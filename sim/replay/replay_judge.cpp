@@ -10,6 +10,7 @@
 #include "base/text_of_list.h"
 #include "ops/core/meta.h"
 #include "schema/op_row.h"
+#include "sim/replay/event_values.h"
 #include "sim/replay/library_nodes.h"
 
 namespace shardlab {
@@ -65,17 +66,6 @@ bool reads_behind(const PlayedGraph& graph, std::size_t event) {
 bool has_all_elements(const RecordedEvent& event) {
   const std::vector<Given> given = given_by(event);
   return std::ranges::none_of(given, [](const Given& one) { return one.value->elements.empty(); });
-}
-
-// True where all elements of the tensors that it writes are new.
-bool overwrites(const RecordedEvent& event) {
-  constexpr std::string_view kOps[] = {"copy_",          "fill_",         "zero_",        "normal_",
-                                       "uniform_",       "bernoulli_",    "exponential_", "random_",
-                                       "_foreach_copy_", "_foreach_zero_"};
-  const bool out =
-      event.row != nullptr ? event.row->op.is_out_variant() : is_library_call(event.op);
-  const bool draws = event.random && bare_op(event.op) == "rrelu_with_noise";
-  return out || draws || std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
 }
 
 // Its result is no continuous function of its operands, so that rounding may change it by much; a

@@ -197,6 +197,30 @@ class BlameRecordings(Program):
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
+    def test_values_that_are_gathered_kept_divided_by_and_stepped(self):
+        """Of each mistake the line that makes it, or that takes what it makes; the printed loss of
+        each rank is read by nobody."""
+        one = FILES / "gathered/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "gathered/none.json.gz"))
+        script = (FILES / "gathered/gathered.py").read_text(encoding="utf-8").splitlines()
+        for mistake, line, told in (
+                ("gathered_averaged", "F.normalize(self.right(y)", "0.333333 times A's value"),
+                ("running_of_rank", "self.variance.lerp_", "aten.lerp_.Scalar"),
+                ("tokens_of_rank", "tokens = tokens * world", "their average over ranks 0-2 is A's "
+                 "value; aten.div.Tensor"),
+                ("rate_by_rank", "left.0.weight: the first of 6", "its changes are 1, 2, 3 times "
+                 "A's: a factor of each rank's own"),
+                ("norm_summed_twice", "        dist.all_reduce(p.grad)", "every rank has A's value "
+                 "before it, and it adds them up")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab("blame", one,
+                                                     FILES / f"gathered/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                numbers = [i for i, text in enumerate(script, 1) if line in text]
+                first = f"gathered.py:{numbers[0]}: the first of" if numbers else line
+                self.assertIn(first, output.splitlines()[1])
+                self.assertIn(told, output)
+
     def test_stages_that_are_models_of_their_own(self):
         """Ranks have layers under equal names, which are others of the whole model."""
         one = FILES / "own_stages/one.json.gz"
