@@ -283,6 +283,8 @@ def expected_codes(job):
         return {0}
     if job.stage == "sent" and job.rank != 0:  # on its way, or not
         return {0, 2}
+    if job.stage == "id" and job.fault != "throw":
+        return {2, 4}  # some hear of it while they still begin
     if job.program == "main":
         return {2} if job.stage in ("join", "begin") else {4}
     if job.stage in ("id", "start", "run", "end"):
