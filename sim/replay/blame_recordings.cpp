@@ -511,19 +511,7 @@ RecordingBlame blame_values(const RecordedProgram& a, const std::vector<Compared
   const PointsOfA points = points_of(a, false, gradient_noise, &descent);
   std::size_t ranks = 1;
   for (const ComparedPoint& value : values) ranks = std::max(ranks, value.ranks.back() + 1);
-  std::vector<RankGroups> groups;
-  if (ranks > 1) {
-    groups.push_back(groups_along({static_cast<std::int64_t>(ranks)}, {""}, 1));
-    groups[0].name = ranks_text(groups[0].groups[0]);
-    for (std::int64_t inner = 2; inner < static_cast<std::int64_t>(ranks); ++inner) {
-      if (static_cast<std::int64_t>(ranks) % inner != 0) continue;
-      const Dims shape = {static_cast<std::int64_t>(ranks) / inner, inner};
-      for (const std::size_t dim : {1, 2}) {
-        groups.push_back(groups_along(shape, {"", ""}, dim));
-        groups.back().name = "groups such as " + ranks_text(groups.back().groups[0]);
-      }
-    }
-  }
+  const std::vector<RankGroups> groups = groups_of_grids(ranks);
   RecordingComparison comparison(points, groups, gradient_noise);
   for (const ComparedPoint& value : values) comparison.judge(value, 0);
   RecordingBlame blame = comparison.end();

@@ -471,6 +471,22 @@ RankGroups groups_along(const Dims& shape, const std::vector<std::string>& names
   return all;
 }
 
+std::vector<RankGroups> groups_of_grids(std::size_t ranks) {
+  std::vector<RankGroups> all;
+  const auto count = static_cast<std::int64_t>(ranks);
+  if (count < 2) return all;
+  all.push_back(groups_along({count}, {""}, 1));
+  all[0].name = ranks_text(all[0].groups[0]);
+  for (std::int64_t inner = 2; inner < count; ++inner) {
+    if (count % inner != 0) continue;
+    for (const std::size_t dim : {1, 2}) {
+      all.push_back(groups_along({count / inner, inner}, {"", ""}, dim));
+      all.back().name = "groups such as " + ranks_text(all.back().groups[0]);
+    }
+  }
+  return all;
+}
+
 std::vector<RankGroups> groups_of(const RecordedProgram& program) {
   std::vector<RankGroups> all;
   const GraphMesh& mesh = program.meshes[0];
@@ -485,6 +501,11 @@ std::vector<RankGroups> groups_of(const RecordedProgram& program) {
     RankGroups one{.groups = {different.begin(), different.end()}};
     one.name = ranks_text(one.groups[0]);
     all.push_back(std::move(one));
+  }
+  // A group that a program should have used, and has not, is in no collective.
+  for (RankGroups& one : groups_of_grids(dims == 1 ? program.ranks : 0)) {
+    const bool known = std::ranges::find(all, one.groups, &RankGroups::groups) != all.end();
+    if (!known) all.push_back(std::move(one));
   }
   return all;
 }

@@ -26,7 +26,9 @@ struct RankGroups {
 /// Groups of ranks whose coordinates on a mesh of this shape differ in these dims alone: bit i is
 /// dim i.
 RankGroups groups_along(const Dims& shape, const std::vector<std::string>& names, std::size_t dims);
-/// Those of a recording's mesh, and those that its program made.
+/// All ranks, and the rows and columns of every grid that they make.
+std::vector<RankGroups> groups_of_grids(std::size_t ranks);
+/// Those of a recording's mesh, those that its program uses, and of one dim those of grids.
 std::vector<RankGroups> groups_of(const RecordedProgram& program);
 
 enum class ValueHeld : std::uint8_t { kRight, kTerms, kScaled, kUnknown, kWrong };
