@@ -392,6 +392,19 @@ bool OneValue::replicas(ValueReport& report) {
   return agree;
 }
 
+// Some op on the way to the value takes a largest or smallest one.
+bool OneValue::takes_extremes() const {
+  if (inputs_.flow == nullptr) return true;
+  const DefUse& flow = *inputs_.flow;
+  const auto all = flow.made_of(flow.held_by(report_.name, report_.where.span.begin));
+  return std::ranges::any_of(all, [&](DefUse::Id id) {
+    const std::string& op = flow.nodes()[id].op;
+    const bool index = op.starts_with("arg") || op.find("softm") != op.npos;
+    return !index && (op.find("max") != op.npos || op.find("min") != op.npos || op == "topk" ||
+                      op == "sort" || op == "any" || op == "all" || op == "norm");
+  });
+}
+
 // A value that was reduced over a mesh dim is no term over it.
 bool OneValue::may_be(const Label& label, const std::vector<GlobalValue>& held) const {
   if (!label.has_terms()) return true;
@@ -403,7 +416,7 @@ bool OneValue::may_be(const Label& label, const std::vector<GlobalValue>& held) 
     const Placement& placement = label.placements[dim];
     if (!placement.is_partial()) continue;
     if ((reduced >> dim & 1) != 0 || (varies >> dim & 1) == 0) return false;
-    if (is_extreme(placement.op) && !takes_extremes(inputs_, report_)) return false;
+    if (is_extreme(placement.op) && !takes_extremes()) return false;
   }
   return true;
 }
@@ -437,22 +450,6 @@ bool OneValue::labelled(ValueReport& report) {
   const Answer answer = compared(put_together(held, *report.label, *inputs_.mesh), false, 0);
   if (answer.known && !disagrees(answer.comparison)) report.comparison = answer.comparison;
   return true;
-}
-
-// Some op on the way to the value takes a largest or smallest one.
-bool takes_extremes(const VerifyInputs& inputs, const ValueReport& report) {
-  if (inputs.flow == nullptr) return true;
-  const DefUse& flow = *inputs.flow;
-  const std::uint32_t begin = report.where.span.begin;
-  DefUse::Ids held = flow.held_by(report.name, begin);
-  if (held.empty()) held = flow.shown_at(begin);
-  const auto all = flow.made_of(held);
-  return std::ranges::any_of(all, [&](DefUse::Id id) {
-    const std::string& op = flow.nodes()[id].op;
-    const bool index = op.starts_with("arg") || op.find("softm") != op.npos;
-    return !index && (op.find("max") != op.npos || op.find("min") != op.npos || op == "topk" ||
-                      op == "sort" || op == "any" || op == "all" || op == "norm");
-  });
 }
 
 }  // namespace shardlab

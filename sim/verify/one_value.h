@@ -11,9 +11,6 @@ namespace shardlab {
 /// another statement.
 bool is_held_as(const ValueReport& report, const RecordedValue& held);
 
-/// Some op on the way to the value takes a largest or smallest one.
-bool takes_extremes(const VerifyInputs& inputs, const ValueReport& report);
-
 /// Fills in the facts about agreement, the comparison and what is read of it.
 class OneValue {
  public:
@@ -54,6 +51,7 @@ class OneValue {
   bool replicas(ValueReport& report);
   bool labelled(ValueReport& report);
   bool may_be(const Label& label, const std::vector<GlobalValue>& held) const;
+  bool takes_extremes() const;
 
   const VerifyInputs& inputs_;
   Precision precision_;

@@ -156,22 +156,6 @@ TEST_CASE("V-33 a sum that each rank divides by its own number is no average of 
               "rank's own number, 5 and 4");
 }
 
-TEST_CASE("V-34 an offset that ranks read from gathered sizes is no term of a minimum") {
-  for (const int n : {2, 3}) {
-    const ScenarioResult result =
-        walked(fmt::format("tp = {}", n),
-               "e = \"f64[7@tp, 3]\"\ni = { type = \"i64[4]\", values = [0, 6, 3, 2] }",
-               "t = e.to_local()\nr = mesh.coordinate(\"tp\")\n"
-               "sizes = all_gather(torch.tensor([t.shape[0]]), 0)\n"
-               "start = sizes[:r].sum().item() if r > 0 else 0\n"
-               "k = i.to_local() - start\nown = (k >= 0) & (k < t.shape[0])\n"
-               "rows = t[k.clamp(0, t.shape[0] - 1)] * own[:, None]\n"
-               "out = from_local(all_reduce(rows, \"sum\"), mesh=mesh)\n");
-    CHECK(told_of(result, "start") == "on the way");
-    CHECK(told_of(result, "out") == "verified");
-  }
-}
-
 TEST_CASE("V-34 a rate of each rank's own that is equal by chance is not wrong") {
   // Both ranks find two of three labels among their classes; one device finds none.
   const auto told = [](const char* more) {
