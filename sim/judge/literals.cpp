@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "sim/language/run/call_names.h"
 
 namespace shardlab {
 
@@ -32,6 +35,39 @@ const std::string* group_at(const Groups& groups, int line, std::int64_t size) {
     if (group->second.first == size) return &group->second.second;
   }
   return nullptr;
+}
+
+// A factor does not pass through these: a temperature before a softmax, a mark before a comparison
+// average nothing over ranks.
+bool keeps_factors(const FlowNode& node) {
+  constexpr std::string_view kEnds[] = {
+      "comparison", "exp",     "log",         "log2",    "log10",  "log1p",         "softmax",
+      "tanh",       "sigmoid", "log_softmax", "expm1",   "cos",    "cross_entropy", "logsumexp",
+      "gelu",       "silu",    "softplus",    "sin",     "argmax", "argmin",        "argsort",
+      "sqrt",       "rsqrt",   "pow",         "floor",   "round",  "normalize",     "layer_norm",
+      "erf",        "sign",    "logsigmoid",  "rms_norm"};
+  return node.kind != Flow::kDecides && !is_one_of(kEnds, node.op);
+}
+
+// Reductions before a factor, or behind it.
+DefUse::Ids reductions_near(const DefUse& flow, DefUse::Id factor) {
+  DefUse::Ids found;
+  const auto walk = [&](const auto& next) {
+    std::set<DefUse::Id> seen;
+    DefUse::Ids open = next(factor);
+    while (!open.empty()) {
+      const DefUse::Id id = open.back();
+      open.pop_back();
+      const FlowNode& node = flow.nodes()[id];
+      if (!keeps_factors(node) || !seen.insert(id).second) continue;
+      if (node.kind == Flow::kReduced) found.push_back(id);
+      const DefUse::Ids more = next(id);
+      open.insert(open.end(), more.begin(), more.end());
+    }
+  };
+  walk([&](DefUse::Id id) { return flow.nodes()[id].from; });
+  walk([&](DefUse::Id id) { return flow.makes_directly(id); });
+  return found;
 }
 
 }  // namespace
@@ -61,12 +97,8 @@ std::vector<SizeInText> literals_of(const DefUse& flow, const std::vector<TraceE
     }
     if (node.factor < 2) continue;
     literal.number = static_cast<std::int64_t>(node.factor);
-    DefUse::Ids near = flow.made_of({id});
-    const DefUse::Ids after = flow.makes({id});
-    near.insert(near.end(), after.begin(), after.end());
-    for (const DefUse::Id other : near) {
+    for (const DefUse::Id other : reductions_near(flow, id)) {
       const FlowNode& reduced = flow.nodes()[other];
-      if (reduced.kind != Flow::kReduced) continue;
       const std::string* group = group_at(groups, flow.line_of(other), literal.number);
       if (group == nullptr) continue;
       if (literal.group.empty()) literal.group = *group;

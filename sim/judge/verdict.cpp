@@ -544,8 +544,12 @@ class Verification {
     const bool label = cause.id == causes::kOtherLabel && report.spec != nullptr &&
                        cause.text.find("=P(") == std::string::npos;
     const bool number = cause.id == causes::kUnequalNumber;
+    // A gradient is at its input, and the first wrong call of backward is its place.
+    const std::optional<WrongStep>& wrong = judgement_.steps.wrong;
+    const bool in_backward =
+        report.name.ends_with(".grad") && wrong && wrong->place.pass == Pass::kBackward;
     if (traits_.leaves && !label && !number) {
-      if (auto step = cause_by_steps(report)) return *step;
+      if (auto step = cause_by_steps(report, !cause.empty() || in_backward)) return *step;
       if (auto part = cause_by_parts(report)) return *part;
     }
     if (cause.empty()) {
@@ -557,12 +561,7 @@ class Verification {
       }
       cause.line = first_part_line(report);
     }
-    // A gradient is at its input, and the first wrong call of backward is its place.
-    const std::optional<WrongStep>& wrong = judgement_.steps.wrong;
-    const bool known = wrong && wrong->place.pass == Pass::kBackward;
-    if (report.name.ends_with(".grad") && known && cause.line == 0) {
-      cause.line = wrong->place.position.line;
-    }
+    if (in_backward && cause.line == 0) cause.line = wrong->place.position.line;
     return cause;
   }
 
@@ -623,7 +622,7 @@ class Verification {
     return false;
   }
 
-  std::optional<Cause> cause_by_steps(const ValueReport& report) {
+  std::optional<Cause> cause_by_steps(const ValueReport& report, bool explained) {
     std::vector<MatchedCall> of_stage;
     const auto* calls = matched_of(report, of_stage);
     if (calls == nullptr) return std::nullopt;
@@ -632,7 +631,8 @@ class Verification {
                            .layout = inputs_of(report).mesh,
                            .relative = rounding::kRelativeInF64,
                            .by_backward = flow().any(all, DefUse::Kind::kBackward)},
-                          {}};
+                          {},
+                          explained};
     const SourceText& source = *run_.scenario.program->source;
     for (const DefUse::Id id : all) {
       const SourcePlace place = source.place(flow().nodes()[id].begin);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/verify/extent.h"
 
@@ -179,7 +180,13 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
   return result;
 }
 
+// Sizes are compared in f64, too, where a dtype is not the program's.
 std::string types_differ(const GlobalValue& value, const GlobalValue& expected) {
+  if (value.meta.dtype == expected.meta.dtype && value.meta.dtype == DType::kF64) {
+    return fmt::format("is [{}], the single-device run has [{}]",
+                       text_of_list(value.meta.shape, ", "),
+                       text_of_list(expected.meta.shape, ", "));
+  }
   return fmt::format("is {}, the single-device run has {}", type_string(value.meta),
                      type_string(expected.meta));
 }

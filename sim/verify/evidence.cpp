@@ -103,17 +103,20 @@ class Collector {
       if (inputs_.flow != nullptr && value.where.source) {
         DefUse::Ids held = inputs_.flow->held_by(value.name, value.where.span.begin);
         if (held.empty()) held = inputs_.flow->held_by(value.name);
-        if (!is_before(held, false)) continue;
+        if (!is_before(held)) continue;
       }
       evidence.known.push_back({value.name, in_reals(whole_value(value.value.local()))});
     }
   }
 
-  // The value is made of one of these nodes; a condition is none of its parts.
-  bool is_before(const DefUse::Ids& held, bool conditions) const {
+  // The value is made of one of these nodes. The loop or branch around a name is none of its parts.
+  bool is_before(const DefUse::Ids& held) const {
+    const auto decides = [&](DefUse::Id id) {
+      return inputs_.flow->nodes()[id].kind == DefUse::Kind::kDecides;
+    };
+    const bool is_decision = std::ranges::all_of(held, decides);
     return std::ranges::any_of(held, [&](DefUse::Id id) {
-      const bool decides = inputs_.flow->nodes()[id].kind == DefUse::Kind::kDecides;
-      return (conditions || !decides) && std::ranges::binary_search(before_, id);
+      return (is_decision || !decides(id)) && std::ranges::binary_search(before_, id);
     });
   }
 
@@ -136,7 +139,7 @@ class Collector {
   void add_numbers(Evidence& evidence) const {
     for (const auto& [name, first] : inputs_.ranks.front()->notes().numbers) {
       const DefUse* flow = inputs_.flow;
-      if (flow != nullptr && (flow->follows_rank(name) || !is_before(flow->held_by(name), true))) {
+      if (flow != nullptr && (flow->follows_rank(name) || !is_before(flow->held_by(name)))) {
         continue;
       }
       UnequalNumber number{name, {{0, first}}};

@@ -142,8 +142,9 @@ class Reasons {
       if (varies) dims.push_back(inputs_.mesh->names()[dim]);
     }
     const std::string along = dims.empty() ? "" : " of pieces along " + text_of_list(dims, " and ");
+    const std::string apart = held(report);
     return fmt::format("each rank's own{}{}: {}", made.empty() ? "" : ", " + made, along,
-                       held(report));
+                       apart.empty() ? "equal on all by chance" : apart);
   }
 
   const VerifyInputs& inputs_;

@@ -234,6 +234,8 @@ void judge_number(const VerifyInputs& inputs, ValueReport& report) {
   const auto label = label_of(held, *expected, *inputs.mesh, taken_as_equal(wide, DType::kF32));
   if (!label || !label->has_terms()) return;
   report.label = label;
+  report.comparison = {};
+  report.comparison.agreement = Agreement::kEnvelope;
   report.facts.fits = Fits::kTerms;
   report.facts.averages = label->is_average();
   report.reason = text_of(*label, *inputs.mesh);

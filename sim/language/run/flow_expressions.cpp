@@ -180,6 +180,7 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Compare& nod
     tensors = tensors || !held.memory.empty();
   }
   Held held = computed(at.span.begin, from);
+  for (const Id id : held.memory) graph_.nodes_[id].op = "comparison";
   if (!tensors) std::swap(held.nodes, held.memory);
   return held;
 }

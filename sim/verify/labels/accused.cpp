@@ -19,7 +19,8 @@ namespace {
 
 std::string at(const MatchedCall& call) {
   std::string text = call.own().name();
-  if (call.own().pass == Pass::kBackward) text = "the backward of " + text;
+  const bool gradient = call.own().kind == LoggedCall::Kind::kGradient;
+  if (call.own().pass == Pass::kBackward) text = gradient ? "backward" : "the backward of " + text;
   return fmt::format("{} in line {}", text, call.own().position.line);
 }
 
@@ -137,18 +138,27 @@ std::optional<Cause> scaled(const StepsOnPath& of, const MatchedCall& call, cons
   return cause;
 }
 
+// A collective on the path comes behind it.
+bool is_reduced_later(const StepsOnPath& of, const MatchedCall& call) {
+  const auto next = of.calls.begin() + (&call - of.calls.data());
+  return std::any_of(next, of.calls.end(), [&](const MatchedCall& later) {
+    return later.own().kind == LoggedCall::Kind::kCollective && of.has(later);
+  });
+}
+
 // A division of which each rank has its own number.
-std::optional<Cause> own_divisor(const MatchedCall& call) {
+std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call) {
   std::vector<std::string> numbers;
   for (const LoggedCall* own : call.held) {
     const std::string number = own->numbers.substr(0, own->numbers.find(','));
     if (std::ranges::count(numbers, number) == 0) numbers.push_back(number);
   }
   if (!call.own().name().starts_with("div") || numbers.size() < 2) return std::nullopt;
-  return found(call, causes::kUnevenMean,
-               fmt::format("div in line {} divides by each rank's own number, {}: an average of "
-                           "averages",
-                           call.own().position.line, text_of_list(numbers, " and ")));
+  const bool mean = is_reduced_later(of, call);
+  return found(call, mean ? causes::kUnevenMean : causes::kUnequalNumber,
+               fmt::format("div in line {} divides by each rank's own number, {}: {}",
+                           call.own().position.line, text_of_list(numbers, " and "),
+                           mean ? "an average of averages" : "one that all ranks have is meant"));
 }
 
 // Pieces of one operand are in the order of the ranks, those of another one are not.
@@ -168,11 +178,6 @@ std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& l
                   "of dim {} in the order of {}",
                   at(call), call.operands[*moved]->placements[mesh_dim].dim,
                   call.operands[*in_order]->placements[mesh_dim].dim, layout.names()[mesh_dim]));
-}
-
-bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim) {
-  if (call.group_size == layout.size()) return true;
-  return std::ranges::count(call.group, layout.names()[mesh_dim]) > 0;
 }
 
 // The label of what it was given decides.
@@ -255,7 +260,7 @@ class Accusation {
     }
     if (cause) return cause;
     if (by_rank(call)) {
-      if (auto mean = own_divisor(call)) return mean;
+      if (auto mean = own_divisor(of_, call)) return mean;
       return found(call, causes::kOtherChunk,
                    fmt::format("{} takes another part than its rank's", at(call)));
     }
@@ -435,11 +440,7 @@ class Accusation {
   std::optional<Cause> mean_of_counted(const MatchedCall& call, std::size_t mesh_dim) const {
     const bool divides = call.own().name() == "div" && call.operands.size() == 2 &&
                          call.operands[1] && product(call.whole_operands[1]->meta.shape) == 1;
-    const auto first = calls_.begin() + (&call - calls_.data());
-    const bool reduced = std::any_of(first, calls_.end(), [&](const MatchedCall& later) {
-      return later.own().kind == LoggedCall::Kind::kCollective && of_.has(later);
-    });
-    if (!divides || !reduced) return std::nullopt;
+    if (!divides || !is_reduced_later(of_, call)) return std::nullopt;
     return mean_over(call, mesh_dim, by_place(call, 1, mesh_dim, [](const GlobalValue& value) {
                        return value.is_integral() ? static_cast<double>(value.integers[0])
                                                   : value.reals[0];
@@ -504,9 +505,31 @@ bool StepsOnPath::has(const MatchedCall& call) const {
   return path.contains({at.line, at.column});
 }
 
+bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim) {
+  if (call.group_size == layout.size()) return true;
+  return std::ranges::count(call.group, layout.names()[mesh_dim]) > 0;
+}
+
 std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, const Form& form,
                                 std::size_t step) {
   return Accusation(of).of(call, form, step);
+}
+
+Cause terms_of(const StepsOnPath& of, const MatchedCall& call) {
+  std::string terms, missing;
+  for (std::size_t dim = 0; dim < of.layout->ndim(); ++dim) {
+    const Placement& placement = call.results[0]->placements[dim];
+    if (!placement.is_partial()) continue;
+    const std::string& name = of.layout->names()[dim];
+    terms += fmt::format("{} a term of {} over {}", terms.empty() ? "" : " and",
+                         shardlab::text_of(placement.op), name);
+    missing +=
+        fmt::format("{}{} over {}", missing.empty() ? "" : " and ", to_string(placement.op), name);
+  }
+  return found(call, causes::kMissingSum,
+               fmt::format("{} gives each rank{}, and nothing reduces it: an all_reduce with {} is "
+                           "missing behind it",
+                           at(call), terms, missing));
 }
 
 }  // namespace shardlab

@@ -34,4 +34,10 @@ struct Form {
 std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, const Form& form,
                                 std::size_t step);
 
+/// The group of a collective has several ranks along the mesh dim.
+bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim);
+
+/// The results of `call` are terms that nothing reduces.
+Cause terms_of(const StepsOnPath& of, const MatchedCall& call);
+
 }  // namespace shardlab

@@ -31,24 +31,26 @@ bool is_cut_in(const Sources& sources, std::size_t dim, const auto& way) {
   });
 }
 
-// Equal terms are a replica that is off by a factor, unless they are counts of pieces. A mask looks
-// like a term only by chance, and one rank's value, or a single number, like a maximum, unless the
-// call gives one or has taken one; sorted pieces look like dealt rows.
+// Equal terms are a replica that is off by a factor, unless they are counts or sums of pieces, or
+// made of such terms. A mask looks like a term only by chance, and one rank's value, or a single
+// number, like a maximum, unless the call gives one or has taken one; sorted pieces look like dealt
+// rows.
 bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
-                  const GlobalValue& whole, const std::string& name, const Sources& sources,
-                  const MeshLayout& layout, double relative) {
+                  const GlobalValue& whole, const std::string& name, bool reduced,
+                  const Sources& sources, const MeshLayout& layout, double relative) {
   if (label.by_rows() && name.find("sort") != std::string::npos) return true;
   const bool gives = name.find("max") != name.npos || name.find("min") != name.npos ||
                      name == "any" || name == "all";
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     const Placement& placement = label.placements[dim];
     if (!placement.is_partial()) continue;
-    const bool counts = whole.is_integral() && is_cut_in(sources, dim, [](const Placement& one) {
-                          return !one.is_replicate();
-                        });
+    const auto is_other = [](const Placement& one) { return !one.is_replicate(); };
+    const auto is_same = [&](const Placement& one) { return one == placement; };
+    const bool taken = gives || is_cut_in(sources, dim, is_same);
+    const bool adds = whole.is_integral() || name == "sum";
+    const bool counts = !reduced && (is_cut_in(sources, dim, is_same) ||
+                                     (adds && is_cut_in(sources, dim, is_other)));
     if (!counts && alike_along(held, layout, dim)) return true;
-    const bool taken =
-        gives || is_cut_in(sources, dim, [&](const Placement& one) { return one == placement; });
     if (!is_extreme(placement.op)) {
       if (whole.meta.dtype == DType::kBool) return true;
     } else if (!taken && one_holds_all(held, whole, relative)) {
@@ -107,7 +109,20 @@ class Matching {
     }
     call.operands = labels_of(call, &LoggedCall::operands, call.whole_operands, before);
     call.results = labels_of(call, &LoggedCall::results, call.whole_results, {&call.operands});
+    if (first.kind == Kind::kCollective && has_other_terms(call)) call.results[0].reset();
     return call;
+  }
+
+  // A collective over two ranks that hold the same terms of a sum doubles them: they then look like
+  // terms of an average.
+  bool has_other_terms(const MatchedCall& call) const {
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+      if (!call.operands[0] || !call.results[0]) return false;
+      const Placement &given = call.operands[0]->placements[dim],
+                      &made = call.results[0]->placements[dim];
+      if (given.is_partial() && made.is_partial() && given.op != made.op) return true;
+    }
+    return false;
   }
 
   // Only pieces on the whole mesh.
@@ -140,13 +155,14 @@ class Matching {
                    const std::vector<std::optional<GlobalValue>>& wholes,
                    const Sources& sources) const {
     Labels result;
+    const bool reduced = values == &LoggedCall::results && call.own().kind == Kind::kCollective;
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       const std::vector<GlobalValue> held = held_of(call, values, i);
       std::optional<Label>& label = result.emplace_back();
       if (held.size() != call.held.size() || !wholes[i]) continue;
       label = label_of(held, *wholes[i], layout_, relative_);
-      if (label &&
-          is_by_chance(*label, held, *wholes[i], call.own().name(), sources, layout_, relative_)) {
+      if (label && is_by_chance(*label, held, *wholes[i], call.own().name(), reduced, sources,
+                                layout_, relative_)) {
         label.reset();
       }
     }

@@ -113,6 +113,122 @@ std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& a
   return groups;
 }
 
+// The numbers of ranks over which a program may average.
+std::set<double> ranks_averaged(const MeshLayout& layout) {
+  std::set<double> factors = {1};
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    for (const double factor : std::set<double>(factors)) {
+      factors.insert(factor * static_cast<double>(layout.size(dim)));
+    }
+  }
+  factors.erase(1);
+  return factors;
+}
+
+GlobalValue times(GlobalValue value, double factor) {
+  for (double& number : value.reals) number *= factor;
+  return value;
+}
+
+// Gradients, and averages that are added up, are divided by the number of ranks behind it.
+bool is_scaled_later(const MatchedCall& call) {
+  return call.own().pass == Pass::kBackward ||
+         (call.own().kind == Kind::kCollective && call.operands[0] &&
+          call.operands[0]->has_terms() && call.operands[0]->is_average());
+}
+
+// The last form as many times as ranks may be averaged.
+void add_scaled(const MeshLayout& layout, std::vector<Form>& forms) {
+  const Form whole = forms.back();
+  for (const double factor : ranks_averaged(layout)) {
+    Form& scaled = forms.emplace_back(Form{whole.placements, {}, factor});
+    for (const GlobalValue& part : whole.parts) scaled.parts.push_back(times(part, factor));
+  }
+}
+
+// Results that the ranks might hold in place of a lost one, by its shapes: pieces as operands are
+// cut, pieces in any other way, the whole on all ranks, terms of it.
+std::vector<Form> forms_of(const MatchedCall& call, std::size_t result, const MeshLayout& layout) {
+  const GlobalValue& whole = *call.whole_results[result];
+  const Numbers held = held_of(call, &LoggedCall::results, result);
+  std::vector<Form> forms;
+  // A view into sizes of the whole has other sizes on a piece.
+  const bool sized = call.own().kind == Kind::kOp && call.own().name().ends_with("view");
+  const auto add = [&](const Placements& placements, const GlobalValue& of) {
+    const bool known = std::ranges::find(forms, placements, &Form::placements) != forms.end();
+    if (known && &of == &whole) return;
+    Numbers parts = parts_of(of, placements, layout);
+    if (parts.size() != held.size()) return;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Dims &part = parts[i].meta.shape, &own = held[i].meta.shape;
+      if (part != own && !(sized && product(part) == product(own))) return;
+    }
+    forms.push_back({placements, std::move(parts)});
+    if (is_scaled_later(call) && !whole.is_integral()) add_scaled(layout, forms);
+  };
+  const auto dims = static_cast<std::int64_t>(whole.meta.shape.size());
+  const auto valid = [&](const Placement& p) { return !p.is_shard() || p.dim < dims; };
+  for (const auto& label : call.operands) {
+    if (!label || !std::ranges::all_of(label->placements, valid) || label->has_terms()) continue;
+    if (const auto dealt = as_dealt(whole, *label)) add(label->placements, *dealt);
+    add(label->placements, whole);
+  }
+  Placements tried(layout.ndim(), Placement::replicate());
+  const std::function<void(std::size_t)> each = [&](std::size_t dim) {
+    if (dim == tried.size()) return add(tried, whole);
+    for (std::int64_t cut = -1; cut < dims; ++cut) {
+      tried[dim] = cut < 0 ? Placement::replicate() : Placement::shard(cut);
+      each(dim + 1);
+    }
+  };
+  if (layout.ndim() <= 3) each(0);
+  if (whole.meta.dtype == DType::kBool) return forms;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    Placements terms(layout.ndim(), Placement::replicate());
+    terms[dim] = Placement::partial(ReduceOp::kSum);
+    const bool apart = std::ranges::any_of(call.operands, [&](const auto& label) {
+      return !label || !label->placements[dim].is_replicate();
+    });
+    if (apart || call.operands.empty()) add(terms, whole);
+  }
+  for (const auto& label : call.operands) {  // terms of what another mesh dim cuts
+    const auto fits = [&](const Placement& p) {
+      return valid(p) && (!p.is_partial() || p.op == ReduceOp::kSum);
+    };
+    if (label && label->has_terms() && std::ranges::all_of(label->placements, fits)) {
+      add(label->placements, whole);
+    }
+  }
+  return forms;
+}
+
+// All terms of a label put together.
+Form reduced(const Label& label, const GlobalValue& whole, const MeshLayout& layout) {
+  Form form{label.placements, {}};
+  for (Placement& placement : form.placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  form.parts = parts_of(whole, form.placements, layout);
+  return form;
+}
+
+std::vector<ChangedResult> changes_of(const MatchedCall& call,
+                                      const std::vector<const Form*>& forms,
+                                      const MeshLayout& layout) {
+  std::vector<ChangedResult> changes;
+  for (std::size_t k = 0; k < forms.size(); ++k) {
+    if (forms[k] == nullptr) continue;
+    ChangedResult change{call.own().key, k, {}};
+    for (std::int64_t i = 0; i < layout.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(layout.rank_at_index(i));
+      if (change.values.size() <= rank) change.values.resize(rank + 1);
+      change.values[rank] = forms[k]->parts[static_cast<std::size_t>(i)];
+    }
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
 class Accuser {
  public:
   explicit Accuser(Suspicions& of)
@@ -126,7 +242,8 @@ class Accuser {
     for (const auto& passes : groups) {
       if (auto cause = reduced_before(passes)) return cause;
     }
-    return one_after_the_other();
+    auto made = of_.explained ? std::nullopt : reduced_where_made();
+    return made ? made : one_after_the_other();
   }
 
  private:
@@ -176,7 +293,7 @@ class Accuser {
       behind = formless->second;
     }
     for (std::size_t k = 0; k < call.results.size(); ++k) {
-      if (call.results[k] || !forms_of(call, k).empty()) continue;
+      if (call.results[k] || !forms_of(call, k, layout_).empty()) continue;
       behind_[static_cast<int>(i)] = behind < 0 ? static_cast<int>(i) : behind;
       return false;
     }
@@ -198,97 +315,9 @@ class Accuser {
     const Numbers held = held_of(call, &LoggedCall::results, result);
     if (held.size() != call.held.size() || held[0].is_integral()) return false;
     const GlobalValue& whole = *call.whole_results[result];
-    return std::ranges::any_of(ranks_averaged(), [&](double factor) {
+    return std::ranges::any_of(ranks_averaged(layout_), [&](double factor) {
       return label_of(held, times(whole, factor), layout_, relative_).has_value();
     });
-  }
-
-  // The numbers of ranks over which a program may average.
-  std::set<double> ranks_averaged() const {
-    std::set<double> factors = {1};
-    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-      for (const double factor : std::set<double>(factors)) {
-        factors.insert(factor * static_cast<double>(layout_.size(dim)));
-      }
-    }
-    factors.erase(1);
-    return factors;
-  }
-
-  static GlobalValue times(GlobalValue value, double factor) {
-    for (double& number : value.reals) number *= factor;
-    return value;
-  }
-
-  // Results that the ranks might hold in place of a lost one, by its shapes: pieces as operands
-  // are cut, pieces in any other way, the whole on all ranks, terms of it.
-  std::vector<Form> forms_of(const MatchedCall& call, std::size_t result) const {
-    const GlobalValue& whole = *call.whole_results[result];
-    const Numbers held = held_of(call, &LoggedCall::results, result);
-    std::vector<Form> forms;
-    // A view into sizes of the whole has other sizes on a piece.
-    const bool sized = call.own().kind == Kind::kOp && call.own().name().ends_with("view");
-    const auto add = [&](const Placements& placements, const GlobalValue& of) {
-      const bool known = std::ranges::find(forms, placements, &Form::placements) != forms.end();
-      if (known && &of == &whole) return;
-      Numbers parts = parts_of(of, placements, layout_);
-      if (parts.size() != held.size()) return;
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        const Dims &part = parts[i].meta.shape, &own = held[i].meta.shape;
-        if (part != own && !(sized && product(part) == product(own))) return;
-      }
-      forms.push_back({placements, std::move(parts)});
-      if (call.own().pass != Pass::kBackward || whole.is_integral()) return;
-      for (const double factor : ranks_averaged()) {
-        Form scaled{placements, {}, factor};
-        for (const GlobalValue& part : forms.back().parts) {
-          scaled.parts.push_back(times(part, factor / forms.back().factor));
-        }
-        forms.push_back(std::move(scaled));
-      }
-    };
-    const auto dims = static_cast<std::int64_t>(whole.meta.shape.size());
-    const auto valid = [&](const Placement& p) { return !p.is_shard() || p.dim < dims; };
-    for (const auto& label : call.operands) {
-      if (!label || !std::ranges::all_of(label->placements, valid) || label->has_terms()) continue;
-      if (const auto dealt = as_dealt(whole, *label)) add(label->placements, *dealt);
-      add(label->placements, whole);
-    }
-    Placements tried(layout_.ndim(), Placement::replicate());
-    const std::function<void(std::size_t)> each = [&](std::size_t dim) {
-      if (dim == tried.size()) return add(tried, whole);
-      for (std::int64_t cut = -1; cut < dims; ++cut) {
-        tried[dim] = cut < 0 ? Placement::replicate() : Placement::shard(cut);
-        each(dim + 1);
-      }
-    };
-    if (layout_.ndim() <= 3) each(0);
-    if (whole.meta.dtype == DType::kBool) return forms;
-    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-      Placements terms(layout_.ndim(), Placement::replicate());
-      terms[dim] = Placement::partial(ReduceOp::kSum);
-      const bool apart = std::ranges::any_of(call.operands, [&](const auto& label) {
-        return !label || !label->placements[dim].is_replicate();
-      });
-      if (apart || call.operands.empty()) add(terms, whole);
-    }
-    return forms;
-  }
-
-  std::vector<ChangedResult> changes_of(const MatchedCall& call,
-                                        const std::vector<const Form*>& forms) const {
-    std::vector<ChangedResult> changes;
-    for (std::size_t k = 0; k < forms.size(); ++k) {
-      if (forms[k] == nullptr) continue;
-      ChangedResult change{call.own().key, k, {}};
-      for (std::int64_t i = 0; i < layout_.size(); ++i) {
-        const auto rank = static_cast<std::size_t>(layout_.rank_at_index(i));
-        if (change.values.size() <= rank) change.values.resize(rank + 1);
-        change.values[rank] = forms[k]->parts[static_cast<std::size_t>(i)];
-      }
-      changes.push_back(std::move(change));
-    }
-    return changes;
   }
 
   // A step with its results in the form number `which`, or the last one.
@@ -300,14 +329,14 @@ class Accuser {
     bool any = false;
     for (std::size_t k = 0; k < call.results.size(); ++k) {
       if (call.results[k]) continue;
-      forms[k] = forms_of(call, k);
+      forms[k] = forms_of(call, k, layout_);
       if (forms[k].empty()) return std::nullopt;
       any = any || which < forms[k].size();
       chosen[k] = &forms[k][std::min(which, forms[k].size() - 1)];
       if (told == nullptr) told = chosen[k];
     }
     if (!any) return std::nullopt;
-    return Repair{step, *told, changes_of(call, chosen)};
+    return Repair{step, *told, changes_of(call, chosen, layout_)};
   }
 
   // A term that several steps take for the whole: all are right if it is reduced where it was made.
@@ -323,19 +352,74 @@ class Accuser {
           return same_numbers(result, call.own().operands[k]);
         });
         if (at == maker.own().results.end()) continue;
-        Form whole{call.operands[k]->placements, {}};
-        for (Placement& placement : whole.placements) {
-          if (placement.is_partial()) placement = Placement::replicate();
-        }
-        whole.parts = parts_of(*call.whole_operands[k], whole.placements, layout_);
+        Form whole = reduced(*call.operands[k], *call.whole_operands[k], layout_);
         std::vector<const Form*> chosen(maker.results.size());
         chosen[static_cast<std::size_t>(at - maker.own().results.begin())] = &whole;
-        auto changes = changes_of(maker, chosen);
+        auto changes = changes_of(maker, chosen, layout_);
         repairs.push_back({step, std::move(whole), std::move(changes)});
       }
     }
     if (repairs.empty() || trials_ >= kMostTrials || !mends(repairs)) return std::nullopt;
     return accused(repairs.front().step, repairs.front().form);
+  }
+
+  // Terms that steps behind them take as they are, in all passes of a loop: the last step whose
+  // terms are to be reduced. Those of a pass show once the pass before is mended.
+  std::optional<Cause> reduced_where_made() {
+    std::vector<std::size_t> makers;
+    for (std::size_t i = calls_.size(); i-- > 0;) {
+      if (makes_terms(calls_[i]) && of_.has(calls_[i])) makers.push_back(i);
+    }
+    const auto groups = by_place(makers, calls_);  // the last one first
+    for (const auto& group : groups) {
+      const MatchedCall& first = calls_[group.front()];
+      if (is_reduced_later(group.front())) continue;
+      const auto passes = std::ranges::count_if(
+          calls_, [&](const MatchedCall& call) { return same_place(call, first); });
+      std::vector<Repair> repairs;
+      std::set<CallKey> mended;
+      const std::vector<MatchedCall>* calls = &calls_;
+      for (bool more = true; more && trials_ < 2 * kMostTrials; calls = &after_) {
+        more = false;
+        for (std::size_t i = 0; i < calls->size(); ++i) {
+          const MatchedCall& call = (*calls)[i];
+          const bool known = !same_place(call, first) || !makes_terms(call);
+          if (known || !mended.insert(call.own().key).second) continue;
+          Form whole = reduced(*call.results[0], *call.whole_results[0], layout_);
+          auto changes = changes_of(call, {&whole}, layout_);
+          repairs.push_back({i, std::move(whole), std::move(changes)});
+          more = true;
+        }
+        if (!more || !mends(repairs)) continue;
+        if (std::ssize(repairs) == passes) return terms_of(of_, first);
+        break;  // right by chance: further passes have terms
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Some reduction over a dim of its terms takes what is made of the step.
+  bool is_reduced_later(std::size_t step) const {
+    const Placements& terms = calls_[step].results[0]->placements;
+    std::set<int> made = {static_cast<int>(step)};
+    for (std::size_t i = step + 1; i < calls_.size(); ++i) {
+      const LoggedCall& own = calls_[i].own();
+      const bool follows = std::ranges::any_of(
+          calls_[i].producers, [&](int producer) { return made.contains(producer); });
+      if (follows) made.insert(static_cast<int>(i));
+      if (!follows || own.kind != Kind::kCollective) continue;
+      const bool reduces = own.collective == CollectiveKind::kAllReduce ||
+                           own.collective == CollectiveKind::kReduce ||
+                           own.collective == CollectiveKind::kReduceScatter;
+      for (std::size_t dim = 0; dim < terms.size() && reduces; ++dim) {
+        if (terms[dim].is_partial() && in_group(own, layout_, dim)) return true;
+      }
+    }
+    return false;
+  }
+
+  static bool makes_terms(const MatchedCall& call) {
+    return call.results.size() == 1 && call.results[0] && call.results[0]->has_terms();
   }
 
   // The steps done right in each form.

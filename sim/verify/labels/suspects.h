@@ -17,6 +17,7 @@ struct Suspicions : StepsOnPath {
   /// Runs the ranks with these results changed: whether the value is right then. Replaces `calls`
   /// by the steps of that run.
   std::function<bool(const std::vector<ChangedResult>&, std::vector<MatchedCall>& calls)> mends;
+  bool explained = false;  ///< by the numbers of the value itself, if no step explains it
 };
 
 /// The first step on the path with which the program is right if it is done right, and how it is
