@@ -1590,7 +1590,8 @@ class _Program:
         storage = self.storage_of(tensor)
         version, writes = tensor._version, self.writes.get(storage, 0)
         before = self.versions.get(tensor)
-        now = (storage, writes, self.epoch)
+        # Another handle of this memory may have got the number of one that is gone.
+        now = (storage, writes, self.epoch, tensor._cdata)
         if before and before[1] == now and version > before[0]:
             self.refuse("a write to a tensor that no op has made")
         self.versions.set(tensor, (version, now))
@@ -3085,7 +3086,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.elsewhere = []  # lines of other threads that post collectives, or wait for them
         self.labels = {}  # id of a tensor of messages -> what they are, and the tensor
         self.writes = {}  # number of a storage -> how often an op has written to it
-        self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
+        self.versions = _Beside(self.storage_of)  # version, (memory, writes, ..)
         self.left_out = 0  # values over the limit of which there is no whole
         self.rows = None  # base names of the ops that shardlab has
         self.epoch = 0  # counts unseen writes to tensors, as by a collective

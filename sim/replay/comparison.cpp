@@ -100,17 +100,6 @@ bool are_equal(const std::vector<PointPart>& parts) {
   });
 }
 
-// "; rank 1 has A's": a step that the others have not heard of.
-std::string text_of_right_ranks(const ComparedPoint& point, const PointPart& whole) {
-  Ranks right;
-  for (std::size_t i = 0; i < point.parts.size(); ++i) {
-    const PointPart& part = point.parts[i];
-    if (has_one_size(part, whole) && differing(part, whole) == 0) right.push_back(point.ranks[i]);
-  }
-  if (right.empty() || right.size() == point.parts.size()) return "";
-  return fmt::format("; {} {} A's", ranks_text(right), right.size() == 1 ? "has" : "have");
-}
-
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -299,6 +288,9 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     tell(point, a, alike, told);
   } else if (all.held == ValueHeld::kRight && alike) {
     told.elements = text_of_missing(point, a[0]);
+    const auto own = begins_.find(point.name);
+    const bool step = point.kind == PointKind::kEnd && own != begins_.end();
+    if (told.elements.empty() && step) told.elements = parting_text(point.parts, own->second);
     if (!told.elements.empty()) all.held = ValueHeld::kWrong;
   }
   // A mask of the words that a rank has is its own. A sum over ranks shows whether it is right.
@@ -325,7 +317,7 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   const double allowed = rounding_of(a[0].dtype) * largest_of(a[0].elements);
   told.elements += factors_text(point.parts, a[0], "its pieces", allowed);
   if (point.kind != PointKind::kEnd) return;
-  const std::string right = text_of_right_ranks(point, a[0]);
+  const std::string right = right_ranks_text(point.parts, point.ranks, a[0]);
   told.right_on_some = !right.empty();
   told.elements += right;
   const auto whole = a_.find("input " + point.name + "|0");
@@ -389,6 +381,7 @@ std::int64_t RecordingComparison::drop_harmless() {
 void RecordingComparison::inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   all.own = all.own || one.own;
+  all.of_gradient = all.of_gradient || one.of_gradient;
   if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
   if (all.suspect == nullptr) all.suspect = one.suspect;
   if (all.like.empty()) all.like = one.like;
@@ -412,7 +405,7 @@ void RecordingComparison::follow_message(const RecordedProgram& program, const R
 Explained RecordingComparison::explained(const ComparedPoint& point, const PointPart& a,
                                          const std::vector<PointPart>& parts, const Ranks& ranks,
                                          const Followed& from, double terms) {
-  const bool late = is_late(point);
+  const bool late = is_late(point) || from.of_gradient;
   const double largest = largest_of(a.elements);
   const DType dtype = coarser(a.dtype, parts[0].dtype);
   coarsest_ = coarser(coarsest_, dtype);
@@ -428,12 +421,17 @@ Explained RecordingComparison::explained(const ComparedPoint& point, const Point
     ++undecided_;
     found.held = ValueHeld::kUnknown;
   }
+  const double far = found.off;
   const bool vague = !a.elements.empty() && allowed > kNoMeaning * largest;
   if (found.held == ValueHeld::kRight && vague && found.off > rounding) ++undecided_;
   if (late && largest <= kMeaning * allowed) found.off = 0;  // rounding alone, as of a sum of zero
   const bool rounded_off = integral && off > 0;
   if (found.held != ValueHeld::kRight && (vague || rounded_off)) found.held = ValueHeld::kUnknown;
-  return found;
+  // Each rank's own may pass for the whole if much is allowed, as of gradients in 16 bits.
+  constexpr double kFar = 16;
+  const bool own = found.held == ValueHeld::kRight && far > kFar * rounding_of(dtype);
+  if (!own || are_equal(parts)) return found;
+  return nearer_terms(a, far * largest, parts, ranks, groups_).value_or(found);
 }
 
 // Optimizers that divide by the size of a gradient make a step of full length for an element that
@@ -527,6 +525,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   const bool flows = point.kind == PointKind::kFlow && !told.is_scalar;
   if (flows && !first_factor_) first_factor_ = all.held == ValueHeld::kScaled ? all.factor : 1;
   now = {.off = from.off, .taken = now.taken, .suspect = {}, .like = point.key, .through = {}};
+  now.of_gradient = is_gradient(point) || gradient || (!end && from.of_gradient);
   if (is_right(point, all, now)) return;
   BlamedValue value = blamed(point, all, told, from);
   const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&

@@ -58,9 +58,10 @@ class RecordingComparison {
   // Facts about a value of B, by its number.
   struct Followed {
     double off = 0;
-    std::int32_t wrong = -1;  // by number among all, the value itself or one that it is made from
-    bool taken = false;       // by an op, or by backward
-    bool own = false;         // made from numbers of each rank's own, and not yet reduced
+    std::int32_t wrong = -1;   // by number among all, the value itself or one that it is made from
+    bool taken = false;        // by an op, or by backward
+    bool own = false;          // made from numbers of each rank's own, and not yet reduced
+    bool of_gradient = false;  // made from one, and has its rounding
     // Terms, or a multiple: right where a later call makes the whole of it.
     std::shared_ptr<const BlamedValue> suspect;
     std::string like;  // the key of A's value that it is, but for collectives

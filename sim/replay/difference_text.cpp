@@ -37,6 +37,13 @@ std::vector<double> factors_of_rows(const PointPart& whole, double allowed, cons
   return factors;
 }
 
+PointPart change_of(const PointPart& now, const PointPart& before) {
+  PointPart part = now;
+  if (now.elements.size() != before.elements.size()) part.elements.clear();
+  for (std::size_t i = 0; i < part.elements.size(); ++i) part.elements[i] -= before.elements[i];
+  return part;
+}
+
 }  // namespace
 
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
@@ -96,20 +103,46 @@ std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a
                      text_of_list(texts, ", "));
 }
 
+// A step that the others have not heard of.
+std::string right_ranks_text(const std::vector<PointPart>& parts,
+                             const std::vector<std::size_t>& ranks, const PointPart& whole) {
+  std::vector<std::size_t> right;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (has_one_size(parts[i], whole) && differing(parts[i], whole) == 0) right.push_back(ranks[i]);
+  }
+  if (right.empty() || right.size() == parts.size()) return "";
+  return fmt::format("; {} {} A's", ranks_text(right), right.size() == 1 ? "has" : "have");
+}
+
+// Replicas make one step, however coarse the gradients are.
+std::string parting_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins) {
+  constexpr double kShare = 0.02;  // of the largest change
+  if (ends.size() < 2 || ends.size() != begins.size()) return "";
+  const PointPart first = change_of(ends[0], begins[0]);
+  const double largest = largest_of(first.elements);
+  double most = 0;
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    const PointPart own = change_of(ends[i], begins[i]);
+    if (begins[i].elements != begins[0].elements || !has_one_size(own, first)) return "";
+    for (std::size_t at = 0; at < own.elements.size(); ++at) {
+      most = std::max(most, std::fabs(own.elements[at] - first.elements[at]));
+    }
+  }
+  if (largest == 0 || most <= kShare * largest) return "";
+  return fmt::format(
+      "equal on all ranks before the step, and not behind it: changes differ by up "
+      "to {:.2g} of the largest",
+      most / largest);
+}
+
 // Steps of ranks that differ by a factor, as by a rate of each rank.
 std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
                          const PointPart& end, const PointPart& begin) {
   if (ends.size() != begins.size()) return "";
-  const auto change = [](const PointPart& now, const PointPart& before) {
-    PointPart part = now;
-    if (now.elements.size() != before.elements.size()) part.elements.clear();
-    for (std::size_t i = 0; i < part.elements.size(); ++i) part.elements[i] -= before.elements[i];
-    return part;
-  };
   std::vector<PointPart> all;
-  for (std::size_t i = 0; i < ends.size(); ++i) all.push_back(change(ends[i], begins[i]));
+  for (std::size_t i = 0; i < ends.size(); ++i) all.push_back(change_of(ends[i], begins[i]));
   const double allowed = rounding_of(end.dtype) * largest_of(end.elements);
-  return factors_text(all, change(end, begin), "its changes", allowed);
+  return factors_text(all, change_of(end, begin), "its changes", allowed);
 }
 
 }  // namespace shardlab

@@ -25,4 +25,11 @@ std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a
 std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
                          const PointPart& end, const PointPart& begin);
 
+/// "; rank 1 has A's", of these ranks; empty: all have it, or none.
+std::string right_ranks_text(const std::vector<PointPart>& parts,
+                             const std::vector<std::size_t>& ranks, const PointPart& whole);
+/// "equal on all ranks before the step, and not behind it: ..."; empty: they are as equal as
+/// before.
+std::string parting_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins);
+
 }  // namespace shardlab

@@ -545,4 +545,16 @@ Explained explain(const PointPart& whole, double allowed, const std::vector<Poin
   return explainer.explain(parts, ranks, all);
 }
 
+std::optional<Explained> nearer_terms(const PointPart& whole, double error,
+                                      const std::vector<PointPart>& parts, const Ranks& ranks,
+                                      const std::vector<RankGroups>& groups) {
+  constexpr double kNearer = 4;       // than noise gets by averaging
+  constexpr std::size_t kFewest = 4;  // of fewer elements, errors may cancel by chance
+  if (whole.elements.size() < kFewest) return std::nullopt;
+  const double noise = error / std::sqrt(static_cast<double>(parts.size()));
+  Explained found = explain(whole, noise / kNearer, parts, ranks, groups);
+  const bool terms = found.held == ValueHeld::kTerms && !found.largest;
+  return terms ? std::optional(std::move(found)) : std::nullopt;
+}
+
 }  // namespace shardlab

@@ -51,6 +51,12 @@ double rounding_of(DType dtype);
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                   const Ranks& ranks, const std::vector<RankGroups>& groups, bool open = false);
 
+/// Parts that are each off by up to `error` as terms of a sum or average that is much nearer to
+/// `whole`; none: noise explains them as well.
+std::optional<Explained> nearer_terms(const PointPart& whole, double error,
+                                      const std::vector<PointPart>& parts, const Ranks& ranks,
+                                      const std::vector<RankGroups>& groups);
+
 /// How many times a piece of `whole` each part is; empty: some part is no multiple of one.
 std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
                                      const std::vector<PointPart>& parts);

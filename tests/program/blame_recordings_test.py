@@ -221,6 +221,26 @@ class BlameRecordings(Program):
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
+    def test_what_is_rounding_in_16_bits_and_what_is_not(self):
+        """Each rank's own gradient is as near as rounding allows; the printed loss is nobody's."""
+        one = FILES / "half/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "half/none.json.gz"))
+        for mistake, first, told in (
+                ("not_reduced", "half.py:27: the first of 7 ",
+                 "with this edit nothing differs:\n  + dist.all_reduce(gradient, op=dist.ReduceOp."
+                 "AVG)"),
+                ("one_not_reduced", "2.weight: the first of 1 ",
+                 "their average over ranks 0-2 is A's value"),
+                ("rate_by_rank", "0.weight: the first of 6 ",
+                 "equal on all ranks before the step, and not behind it: changes differ by up to 1 "
+                 "of the largest")):
+            with self.subTest(mistake):
+                code, output, errors = self.shardlab("blame", one,
+                                                     FILES / f"half/{mistake}.json.gz")
+                self.assertEqual((code, errors), (1, ""), output)
+                self.assertIn(first, output.splitlines()[1])
+                self.assertIn(told, output)
+
     def test_stages_that_are_models_of_their_own(self):
         """Ranks have layers under equal names, which are others of the whole model."""
         one = FILES / "own_stages/one.json.gz"

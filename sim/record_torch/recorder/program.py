@@ -322,7 +322,8 @@ class _Program:
         storage = self.storage_of(tensor)
         version, writes = tensor._version, self.writes.get(storage, 0)
         before = self.versions.get(tensor)
-        now = (storage, writes, self.epoch)
+        # Another handle of this memory may have got the number of one that is gone.
+        now = (storage, writes, self.epoch, tensor._cdata)
         if before and before[1] == now and version > before[0]:
             self.refuse("a write to a tensor that no op has made")
         self.versions.set(tensor, (version, now))

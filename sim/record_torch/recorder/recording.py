@@ -147,7 +147,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.elsewhere = []  # lines of other threads that post collectives, or wait for them
         self.labels = {}  # id of a tensor of messages -> what they are, and the tensor
         self.writes = {}  # number of a storage -> how often an op has written to it
-        self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
+        self.versions = _Beside(self.storage_of)  # version, (memory, writes, ..)
         self.left_out = 0  # values over the limit of which there is no whole
         self.rows = None  # base names of the ops that shardlab has
         self.epoch = 0  # counts unseen writes to tensors, as by a collective
