@@ -27,6 +27,11 @@ constexpr double kMeaning = 8;     // times what is allowed
 constexpr double kFactor = 1e-3;   // as a part of a factor: two of them are one
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
 
+double term_rounding(DType dtype) {
+  const double one = unit_roundoff(dtype);
+  return one * (one > unit_roundoff(DType::kF32) ? kTermRoundingsOfHalves : kTermRoundings);
+}
+
 std::string taker_text(const ComparedPoint& point) {
   return point.place.empty() ? point.name : fmt::format("{} ({})", point.op, point.place);
 }
@@ -226,8 +231,8 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
     const std::vector<PointPart> parts = parts_of_value(values, number, point.ranks);
     if (parts.empty()) return;
     const PointPart& a = found->second.front();
-    const double allowed = rounding_of(a.dtype) * largest_of(a.elements) +
-                           kTermRoundings * unit_roundoff(a.dtype) * gradient_noise_;
+    const double allowed =
+        rounding_of(a.dtype) * largest_of(a.elements) + term_rounding(a.dtype) * gradient_noise_;
     const Explained cause = explain(a, std::max(allowed, kTiny), parts, point.ranks, groups_);
     if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return;
     suspect(now, {.point = point, .what = text_of_cause(cause), .cause = cause, .through = {}});
@@ -414,8 +419,8 @@ Explained RecordingComparison::explained(const ComparedPoint& point, const Point
   // Behind a wrong value a right one is as near as if there had been none.
   const double off = from.wrong < 0 ? from.off : 0;
   double allowed = integral ? 0 : std::max(rounding, kAmplifiedDrift * off) * largest;
-  if (!integral && from.wrong < 0) allowed += kTermRoundings * unit_roundoff(dtype) * terms;
-  if (late) allowed += kTermRoundings * unit_roundoff(coarsest_) * gradient_noise_;
+  if (!integral && from.wrong < 0) allowed += term_rounding(dtype) * terms;
+  if (late) allowed += term_rounding(coarsest_) * gradient_noise_;
   Explained found = explain(a, std::max(allowed, kTiny), parts, ranks, groups_);
   if (found.held == ValueHeld::kWrong && may_turn(point, a, parts, ranks, allowed)) {
     ++undecided_;

@@ -18,7 +18,8 @@
 namespace shardlab {
 
 constexpr double kTermRoundings = 64;
-constexpr double kNoMeaning = 0.25;  // beyond, nothing can be said
+constexpr double kTermRoundingsOfHalves = 4;  // kernels add up in f32
+constexpr double kNoMeaning = 0.25;           // beyond, nothing can be said
 
 /// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
 std::string text_of_cause(const Explained& all);

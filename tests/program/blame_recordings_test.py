@@ -226,12 +226,12 @@ class BlameRecordings(Program):
         one = FILES / "half/one.json.gz"
         self.assertIn("ok: ", self.fine("blame", one, FILES / "half/none.json.gz"))
         for mistake, first, told in (
-                ("not_reduced", "half.py:27: the first of 7 ",
+                ("not_reduced", "3.weight.grad  half.py:28: ",
                  "with this edit nothing differs:\n  + dist.all_reduce(gradient, op=dist.ReduceOp."
                  "AVG)"),
-                ("one_not_reduced", "2.weight: the first of 1 ",
+                ("one_not_reduced", "2.weight.grad  half.py:28: ",
                  "their average over ranks 0-2 is A's value"),
-                ("rate_by_rank", "0.weight: the first of 6 ",
+                ("rate_by_rank", "0.weight: the first of 4 ",
                  "equal on all ranks before the step, and not behind it: changes differ by up to 1 "
                  "of the largest")):
             with self.subTest(mistake):
