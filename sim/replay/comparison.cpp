@@ -302,8 +302,8 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
   const bool own = between && known_[point.value].own;
   if (own && all.held == ValueHeld::kWrong) all.held = ValueHeld::kUnknown;
-  if (point.kind == PointKind::kInput) begins_.insert_or_assign(point.name, point.parts);
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
+  if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
   settle(std::move(point), std::move(all), told, from);
 }

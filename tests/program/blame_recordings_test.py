@@ -180,6 +180,13 @@ class BlameRecordings(Program):
                 self.assertIn(f"by_hand.py:{number}: the first of ", output)
                 self.assertIn(told, output)
 
+    def blamed(self, folder, mistake):
+        """The text on a recording with a mistake, against that of one rank."""
+        code, output, errors = self.shardlab("blame", FILES / folder / "one.json.gz",
+                                             FILES / folder / f"{mistake}.json.gz")
+        self.assertEqual((code, errors), (1, ""), output)
+        return output
+
     def test_owners_of_parameters_send_them_behind_the_step(self):
         """Before that no rank has all of A's parameters, and gradients that a reduce has left on
         other ranks than its root are no values."""
@@ -191,9 +198,7 @@ class BlameRecordings(Program):
                 ("sent_by_rank_0", "owners.py:39", "\n  follows  owners.py:43, 0.bias, 2.weight"),
                 ("bound_by_rank", "owners.py:43", "0.weight, 0.bias, 2.weight")):
             with self.subTest(mistake):
-                code, output, errors = self.shardlab("blame", one,
-                                                     FILES / f"owners/{mistake}.json.gz")
-                self.assertEqual((code, errors), (1, ""), output)
+                output = self.blamed("owners", mistake)
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
@@ -213,9 +218,7 @@ class BlameRecordings(Program):
                 ("norm_summed_twice", "        dist.all_reduce(p.grad)", "every rank has A's value "
                  "before it, and it adds them up")):
             with self.subTest(mistake):
-                code, output, errors = self.shardlab("blame", one,
-                                                     FILES / f"gathered/{mistake}.json.gz")
-                self.assertEqual((code, errors), (1, ""), output)
+                output = self.blamed("gathered", mistake)
                 numbers = [i for i, text in enumerate(script, 1) if line in text]
                 first = f"gathered.py:{numbers[0]}: the first of" if numbers else line
                 self.assertIn(first, output.splitlines()[1])
@@ -235,9 +238,7 @@ class BlameRecordings(Program):
                  "equal on all ranks before the step, and not behind it: changes differ by up to 1 "
                  "of the largest")):
             with self.subTest(mistake):
-                code, output, errors = self.shardlab("blame", one,
-                                                     FILES / f"half/{mistake}.json.gz")
-                self.assertEqual((code, errors), (1, ""), output)
+                output = self.blamed("half", mistake)
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
