@@ -361,19 +361,23 @@ class Verification {
   }
 
   // A value that one rank has sent to all is one device's only if every rank would have it: rank
-  // 0's zeros agree with those of one device by chance. Zeros that nobody keeps do not count.
+  // 0's zeros agree with those of one device by chance. Zeros that nobody keeps do not count, and
+  // neither does what a rank makes of all ranks' values before it sends it.
   void ask_every_rank() {
+    const std::set<DefUse::Kind> of_all = {DefUse::Kind::kReduced, DefUse::Kind::kGathered};
     const auto from_one = [&](const ValueReport& report) {
       if (!report.facts.agrees() || !report.facts.by_rank || report.facts.given) return false;
-      const auto near = flow().made_of_until(nodes_of(flow(), report),
-                                             {DefUse::Kind::kReduced, DefUse::Kind::kGathered});
+      const auto near = flow().made_of_until(nodes_of(flow(), report), of_all);
       const auto& nodes = flow().nodes();
       const bool drawn = std::ranges::any_of(
           near, [&](DefUse::Id id) { return !nodes[id].op.empty() && draws(nodes[id].op); });
       // Entries of a list that ranks take by their place are pieces.
       const bool pieces = report.facts.fits == ValueFacts::Fits::kPieces;
       return !drawn && std::ranges::any_of(near, [&](DefUse::Id id) {
-        return nodes[id].kind == DefUse::Kind::kFromOne && !(pieces && nodes[id].entry);
+        if (nodes[id].kind != DefUse::Kind::kFromOne || (pieces && nodes[id].entry)) return false;
+        return std::ranges::none_of(
+            flow().made_of_until(nodes[id].from, of_all),
+            [&](DefUse::Id one) { return of_all.contains(nodes[one].kind); });
       });
     };
     if (std::ranges::none_of(judgement_.values, from_one)) return;
