@@ -252,15 +252,16 @@ std::vector<GatedRun> gate_runs(const std::vector<Json>& stored, const std::vect
 
 std::string gate_text(const std::vector<GatedRun>& runs) {
   std::string text;
-  std::size_t over = 0;
+  std::size_t over = 0, without_figures = 0;
   for (const GatedRun& run : runs) {
     const bool is_new = run.what.empty() && run.figures.empty();
     text += run.title + (is_new ? ": new, not held to anything" : "") +
             (run.what.empty() ? "" : ": " + run.what) + "\n";
     for (const GatedFigure& figure : run.figures) text += figure_text(figure);
-    over += run.met() ? 0 : 1;
+    (run.what.empty() ? over : without_figures) += run.met() ? 0 : 1;
   }
-  return text + fmt::format("{} run{}, {} over\n", runs.size(), runs.size() == 1 ? "" : "s", over);
+  text += fmt::format("{} run{}, {} over", runs.size(), runs.size() == 1 ? "" : "s", over);
+  return text + (without_figures == 0 ? "\n" : fmt::format(", {} failed or gone\n", without_figures));
 }
 
 std::string gate_json(const std::vector<GatedRun>& runs) {

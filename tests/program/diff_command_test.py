@@ -101,10 +101,10 @@ class DiffCommand(Program):
         new = self.changed(lambda run: run.update(title="new", file="new.toml"))
         self.assertEqual(self.gate("bytes", [self.base], [self.base, new])[0], 0)
         code, output, _ = self.gate("bytes", [self.base, new], [self.base])
-        self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", "2 runs, 1 over"]))
+        self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", "2 runs, 0 over, 1 failed or gone"]))
         failed = self.changed(lambda run: run.update(ok=False))
         code, output, _ = self.gate("bytes", [self.base], [failed])
-        self.assertEqual((code, output), (1, "Rows and columns: failed\n1 run, 1 over\n"))
+        self.assertEqual((code, output), (1, "Rows and columns: failed\n1 run, 0 over, 1 failed or gone\n"))
 
     def test_a_gate_knows_runs_by_file_and_point(self):
         def run(file, title, sent, point=""):
