@@ -74,12 +74,14 @@ std::vector<ProcessGroup*> groups_of(const OnPieces& call, char letter) {
 ProcessGroup& world_group() { return *current_rank().world; }
 
 const MeshLayout* flattened_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
-                                 std::string_view name) {
-  const auto coordinate = get_coordinate(mesh);
-  const MeshLayout* flat =
-      flatten_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0), name);
-  if (dims.size() > 1) flatten_mesh(mesh, dims);
-  return construct_mesh(flat);
+                                 std::string_view name, SourceLine place) {
+  return at_place(place, [&] {
+    const auto coordinate = get_coordinate(mesh);
+    const MeshLayout* flat =
+        flatten_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0), name);
+    if (dims.size() > 1) flatten_mesh(mesh, dims);
+    return construct_mesh(flat);
+  });
 }
 
 std::string get_group_tag(const ProcessGroup& group) { return "ptd:" + group.name(); }

@@ -36,7 +36,7 @@ ProcessGroup& world_group();
 /// run one collective over these dims. Every rank of the world calls this.
 ///   fails  as flatten_mesh and flatten_layout
 const MeshLayout* flattened_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
-                                 std::string_view name = "");
+                                 std::string_view name = "", SourceLine place = {});
 
 /// "ptd:" and the group's name, as torch tags groups that users did not tag.
 std::string get_group_tag(const ProcessGroup& group);

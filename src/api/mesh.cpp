@@ -105,34 +105,42 @@ const MeshLayout* construct_mesh(const MeshLayout* layout) {
   return layout;
 }
 
-const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
-  check_mesh(mesh, "submesh");
-  const std::optional<Coordinate> coordinate = mesh->coordinate_of(current_rank().rank);
-  return construct_mesh(
-      slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0)));
+const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
+                          SourceLine place) {
+  return at_place(place, [&] {
+    check_mesh(mesh, "submesh");
+    const std::optional<Coordinate> coordinate = mesh->coordinate_of(current_rank().rank);
+    return construct_mesh(
+        slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0)));
+  });
 }
 
 const MeshLayout* unflatten_mesh(const MeshLayout* mesh, std::string_view dim,
-                                 const std::vector<MeshDim>& dims) {
-  check_mesh(mesh, "unflatten_mesh");
+                                 const std::vector<MeshDim>& dims, SourceLine place) {
   Dims sizes;
   std::vector<std::string> names;
   for (const MeshDim& one : dims) {
     sizes.push_back(one.size);
     names.push_back(one.name);
   }
-  const std::size_t number = mesh_dim_named(*mesh, dim, "unflatten_mesh");
-  return construct_mesh(
-      part_of(unflattened(view_of(*mesh), number, sizes, names), current_rank().rank));
+  return at_place(place, [&] {
+    check_mesh(mesh, "unflatten_mesh");
+    const std::size_t number = mesh_dim_named(*mesh, dim, "unflatten_mesh");
+    return construct_mesh(
+        part_of(unflattened(view_of(*mesh), number, sizes, names), current_rank().rank));
+  });
 }
 
-const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes) {
-  std::vector<MeshView> views;
-  for (const MeshLayout* mesh : meshes) {
-    check_mesh(mesh, "concatenate_meshes");
-    views.push_back(view_of(*mesh));
-  }
-  return construct_mesh(part_of(concatenated(views), current_rank().rank));
+const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes,
+                                     SourceLine place) {
+  return at_place(place, [&] {
+    std::vector<MeshView> views;
+    for (const MeshLayout* mesh : meshes) {
+      check_mesh(mesh, "concatenate_meshes");
+      views.push_back(view_of(*mesh));
+    }
+    return construct_mesh(part_of(concatenated(views), current_rank().rank));
+  });
 }
 
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
@@ -196,12 +204,15 @@ DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions
   });
 }
 
-void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
-  std::vector<std::size_t> mesh_dims;
-  for (const std::string& name : dims) {
-    mesh_dims.push_back(mesh_dim_named(*mesh, name, "flatten_mesh"));
-  }
-  program_calls().perform(MeshEvent{mesh, std::move(mesh_dims)});
+void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
+                  SourceLine place) {
+  at_place(place, [&] {
+    std::vector<std::size_t> mesh_dims;
+    for (const std::string& name : dims) {
+      mesh_dims.push_back(mesh_dim_named(*mesh, name, "flatten_mesh"));
+    }
+    program_calls().perform(MeshEvent{mesh, std::move(mesh_dims)});
+  });
 }
 
 DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_view text,

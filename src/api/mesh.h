@@ -46,16 +46,18 @@ const MeshLayout* construct_mesh(const MeshLayout* layout);
 /// other meshes. Every rank of the world calls this; ranks outside of `mesh` are given the first
 /// part.
 ///   fails  as slice_layout
-const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
+const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
+                          SourceLine place = {});
 
 /// One dim of a mesh as several, row-major: another view of the same ranks. Every rank of the world
 /// calls this.
 ///   fails  Value: sizes that do not multiply to that of the dim
 const MeshLayout* unflatten_mesh(const MeshLayout* mesh, std::string_view dim,
-                                 const std::vector<MeshDim>& dims);
+                                 const std::vector<MeshDim>& dims, SourceLine place = {});
 /// The dims of parts of one mesh, side by side. Makes no group, so that ranks may call it alone.
 ///   fails  Runtime: parts of other ranks, dims that overlap
-const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes);
+const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes,
+                                     SourceLine place = {});
 
 /// The placements that a text gives to a value with this meta; by mesh dim, dims that are not named
 /// keep `base` (default: replicated). Dims of shards may count from the end.
@@ -96,7 +98,8 @@ DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions
 /// From now on one collective may run over these dims of the mesh where redistributions would run
 /// one over each. Every rank of the world calls this.
 ///   fails  Value: unknown or repeated names, fewer than two
-void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
+void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
+                  SourceLine place = {});
 
 /// from_local of autograd.h with placements by mesh dim. `shape` is the global one; it is needed
 /// where pieces are uneven.

@@ -41,6 +41,11 @@ TEST_CASE(
   check_at(text_of([](auto&, auto* mesh) { rows(mesh).item(); }), __LINE__);
   check_at(text_of([](auto&, auto* mesh) { rows(mesh).backward(); }), __LINE__);
   check_at(text_of([](auto&, auto*) { init_mesh({{"dp", 3}}); }), __LINE__);
+  check_at(text_of([](auto&, auto* mesh) { submesh(mesh, {"y"}); }), __LINE__);
+  check_at(text_of([](auto&, auto* mesh) { flatten_mesh(mesh, {"x", "y"}); }), __LINE__);
+  check_at(text_of([](auto&, auto* mesh) { flattened_mesh(mesh, {"x", "y"}); }), __LINE__);
+  check_at(text_of([](auto&, auto* mesh) { unflatten_mesh(mesh, "x", {{"a", 3}}); }), __LINE__);
+  check_at(text_of([](auto&, auto* mesh) { concatenate_meshes({mesh, mesh}); }), __LINE__);
   check_at(text_of([](auto&, auto* mesh) { row_wise(rows(mesh), {ones({3})}, "x"); }), __LINE__);
 }
 
