@@ -70,8 +70,8 @@ class Examination : FlightJob {
   }
 
   std::optional<Parting> parting_of(const std::vector<std::size_t>& role) const {
-    const auto [from, to] = records_of(dumps_, role);
-    for (std::int64_t record = from; record < to; ++record) {
+    for (std::int64_t record = first_record(dumps_, role); record != kNoRecord;
+         record = next_record(dumps_, role, record)) {
       bool differ = false, parts = false;
       const FlightEntry* first = nullptr;
       std::vector<std::size_t> ended;

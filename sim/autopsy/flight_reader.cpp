@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/fix.h"
 #include "sim/autopsy/flight_values.h"
@@ -59,6 +60,14 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
          "{}: no dump of a flight recorder", path);
   }
   std::ranges::sort(dump.entries, {}, &FlightEntry::record);
+  constexpr std::int64_t kLast = std::int64_t{1} << 53;  // what a JSON number holds
+  if (!dump.entries.empty() &&
+      (dump.entries.front().record < 0 || dump.entries.back().record > kLast)) {
+    fail(
+        ErrorKind::kValue, Fix{"give the file as PyTorch wrote it"},
+        "{}: records are numbered from 0, and one has {}", path,
+        dump.entries.front().record < 0 ? dump.entries.front().record : dump.entries.back().record);
+  }
   dump.rank = rank_in(path);
   if (dump.rank < 0) dump.rank = rank_of_groups(dump);
   if (dump.rank < 0) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -24,17 +25,30 @@ auto place_of(auto& all, std::int64_t record) {
   return found != all.end() && found->record == record ? found : all.end();
 }
 
-// A ring keeps the last entries: the records that all of the role have, or have no longer.
-inline std::pair<std::int64_t, std::int64_t> records_of(const std::vector<FlightDump>& dumps,
-                                                        const Role& role) {
-  std::int64_t from = 0, to = 0;
+// A ring keeps the last entries: the first record that all of the role have, or have no longer.
+inline std::int64_t first_record(const std::vector<FlightDump>& dumps, const Role& role) {
+  std::int64_t first = 0;
   for (const std::size_t rank : role) {
     const std::vector<FlightEntry>& all = dumps[rank].entries;
-    if (all.empty()) continue;
-    from = std::max(from, all.front().record);
-    to = std::max(to, all.back().record + 1);
+    if (!all.empty()) first = std::max(first, all.front().record);
   }
-  return {from, to};
+  return first;
+}
+
+inline constexpr std::int64_t kNoRecord = std::numeric_limits<std::int64_t>::max();
+
+// The next record that one of the role has; a dump of active calls alone has holes of any width.
+inline std::int64_t next_record(const std::vector<FlightDump>& dumps, const Role& role,
+                                std::int64_t record) {
+  std::int64_t next = kNoRecord;
+  for (const std::size_t rank : role) {
+    const std::vector<FlightEntry>& all = dumps[rank].entries;
+    const auto found = std::ranges::upper_bound(all, record, {}, &FlightEntry::record);
+    if (found == all.end()) continue;
+    if (found->record == record + 1) return found->record;
+    next = std::min(next, found->record);
+  }
+  return next;
 }
 
 // Moves the next call with this word to the place, over calls of other threads on other groups
@@ -72,8 +86,8 @@ inline std::vector<std::int64_t> order_threads(std::vector<FlightDump>& dumps,
   };
   for (const Role& role : roles) {
     if (std::ranges::none_of(role, has_threads)) continue;
-    const auto [from, to] = records_of(dumps, role);
-    for (std::int64_t record = from; record < to; ++record) {
+    for (std::int64_t record = first_record(dumps, role); record != kNoRecord;
+         record = next_record(dumps, role, record)) {
       std::map<std::int32_t, std::size_t> counts;
       for (const std::size_t dump : role) {
         const auto entry = place_of(dumps[dump].entries, record);

@@ -2,8 +2,10 @@
 #include "sim/autopsy/autopsy.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/autopsy/flight_values.h"
 #include "sim/files/json_value.h"
@@ -215,6 +217,19 @@ TEST_CASE("B-42 a dump that is cut keeps the entries before the cut") {
   CHECK(dumps.all[0].rank == 0);
 }
 
+TEST_CASE("B-42 records may have holes of any width, as where active calls alone are dumped") {
+  constexpr std::int64_t kFar = 1'000'000'000'000'000;
+  Dumps dumps;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    Json dump = dump_of({{.line = 9}, {.line = rank == kOdd ? 13 : 12, .pending = true}});
+    dump["entries"][1]["record_id"] = kFar;
+    dumps.add_file("rank_" + std::to_string(rank), dump.dump());
+  }
+  const Autopsy found = dumps.autopsy();
+  CHECK(found.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(found.line == 13);
+}
+
 TEST_CASE("B-42 files that are not a dump, of two jobs or of no rank are refused") {
   Dumps dumps;
   const auto refused = [&](const std::string& name, const std::string& bytes) {
@@ -229,6 +244,12 @@ TEST_CASE("B-42 files that are not a dump, of two jobs or of no rank are refused
   has(refused("rank_0", "{\"entries\": }"), "rank_0: the JSON is damaged at byte 13");
   has(refused("trace", dump_of({{}}).dump()), "trace: whose dump is it?");
   has(refused("rank_0", std::string("\x80\x02}c", 4)), "the opcode GLOBAL at byte 3");
+  for (const std::int64_t record : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
+    Json dump = dump_of({{}});
+    dump["entries"][0]["record_id"] = record;
+    has(refused("rank_0", dump.dump()),
+        fmt::format("rank_0: records are numbered from 0, and one has {}", record));
+  }
   const auto all_refused = [&] { return refusal_of([&] { dumps.autopsy(); }); };
   dumps.add(0, {{}});
   dumps.add(0, {{}});
