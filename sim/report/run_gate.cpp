@@ -261,7 +261,8 @@ std::string gate_text(const std::vector<GatedRun>& runs) {
     (run.what.empty() ? over : without_figures) += run.met() ? 0 : 1;
   }
   text += fmt::format("{} run{}, {} over", runs.size(), runs.size() == 1 ? "" : "s", over);
-  return text + (without_figures == 0 ? "\n" : fmt::format(", {} failed or gone\n", without_figures));
+  return text +
+         (without_figures == 0 ? "\n" : fmt::format(", {} failed or gone\n", without_figures));
 }
 
 std::string gate_json(const std::vector<GatedRun>& runs) {

@@ -204,8 +204,7 @@ DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions
   });
 }
 
-void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims,
-                  SourceLine place) {
+void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims, SourceLine place) {
   at_place(place, [&] {
     std::vector<std::size_t> mesh_dims;
     for (const std::string& name : dims) {
