@@ -16,7 +16,8 @@ Walk walk_from(std::size_t start, const std::function<std::int64_t(std::size_t)>
     const auto seen = std::ranges::find(walk.nodes, static_cast<std::size_t>(at));
     if (seen != walk.nodes.end()) {
       walk.nodes.erase(walk.nodes.begin(), seen);
-      std::ranges::rotate(walk.nodes, std::ranges::min_element(walk.nodes));
+      const auto lowest = std::ranges::min_element(walk.nodes);
+      std::rotate(walk.nodes.begin(), lowest, walk.nodes.end());
       walk.circle = true;
       return walk;
     }

@@ -13,7 +13,8 @@ std::span<const OpSample> all_samples() {
   static const std::vector<OpSample> samples = [] {
     const std::string path = shipped_file("samples.txt", "sim/proof/samples.txt").string();
     std::vector<OpSample> all = read_samples(read_text(path), path);
-    std::ranges::stable_partition(all, [](const OpSample& sample) { return !sample.fixed; });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const OpSample& sample) { return !sample.fixed; });
     for (OpSample& sample : samples_of_several_calls()) {
       sample.fixed = true;
       all.push_back(std::move(sample));

@@ -236,7 +236,7 @@ class StepRun {
     }
     for (const std::size_t id : best.nodes) result.chain.push_back(link(static_cast<Id>(id)));
     const auto lowest = std::ranges::min_element(result.chain, {}, &WaitLink::rank);
-    if (best.circle) std::ranges::rotate(result.chain, lowest);
+    if (best.circle) std::rotate(result.chain.begin(), lowest, result.chain.end());
     return result;
   }
 

@@ -235,9 +235,11 @@ class Tidy(unittest.TestCase):
 
     def test_banned_calls(self):
         for call in ("int x = rand();", "std::random_device d;", "system(text);", "std::srand(1);",
-                     "for (auto i : std::views::iota(0, 3)) use(i);"):
+                     "for (auto i : std::views::iota(0, 3)) use(i);",
+                     "std::ranges::rotate(all, first);"):
             self.assertEqual(len(self.in_error_cpp(call)), 1, call)
-        innocents = ("int x = op.rand();", "file_system(x);", "operand();", "ops::rand(x);")
+        innocents = ("int x = op.rand();", "file_system(x);", "operand();", "ops::rand(x);",
+                     "std::rotate(a, b, c);")
         for innocent in (*innocents, "rand({2});"):
             self.assertEqual(self.in_error_cpp(innocent), [], innocent)
 
