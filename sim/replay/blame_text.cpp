@@ -43,10 +43,11 @@ std::string recording_blame_text(const RecordingBlame& blame, const std::string&
     text += fmt::format("ok: {} values of B are A's, up to rounding\n",
                         blame.compared - blame.on_the_way);
     if (blame.on_the_way == 0) return text;
+    const bool one = blame.on_the_way == 1;
     return text + fmt::format(
-                      "{} values on the way are computed in another way: loss, gradients "
+                      "{} value{} on the way {} computed in another way: loss, gradients "
                       "and parameters after the step are A's\n",
-                      blame.on_the_way);
+                      blame.on_the_way, one ? "" : "s", one ? "is" : "are");
   }
   for (const ReplayDifference& one : blame.types) {
     text += fmt::format("{}: {} claims {}, and {}\n", one.place, one.op, one.expected, one.got);

@@ -53,6 +53,14 @@ void as_gradient(BlamedValue& value, const BlamedValue& gradient) {
   value.what += ", and still is after the step";
 }
 
+// Whether a sum over ranks is behind the gradient, as of a buffer that has it.
+bool is_added_behind(const BlamedValue& gradient, const BlamedValue& parameter) {
+  return std::ranges::any_of(parameter.through, [&](const std::string& call) {
+    const bool before = std::ranges::find(gradient.through, call) != gradient.through.end();
+    return !before && call.find("reduce") != std::string::npos;
+  });
+}
+
 // Equal terms that a collective has made are no terms.
 void as_share(Explained& all) {
   if (all.held != ValueHeld::kTerms || all.factor != 1 || all.largest) return;
@@ -321,14 +329,15 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   if (!alike) return;
   const double allowed = rounding_of(a[0].dtype) * largest_of(a[0].elements);
   told.elements += factors_text(point.parts, a[0], "its pieces", allowed);
-  if (point.kind != PointKind::kEnd) return;
   const std::string right = right_ranks_text(point.parts, point.ranks, a[0]);
+  if (right.empty()) told.elements += replicas_text(point.parts, point.ranks, a[0]);
+  if (point.kind != PointKind::kEnd) return;
   told.right_on_some = !right.empty();
   told.elements += right;
   const auto whole = a_.find("input " + point.name + "|0");
   const auto own = begins_.find(point.name);
   if (whole == a_.end() || own == begins_.end()) return;
-  told.elements += changes_text(point.parts, own->second, a[0], whole->second[0]);
+  told.elements += changes_text(point.parts, own->second, point.ranks, a[0], whole->second[0]);
 }
 
 RecordingBlame RecordingComparison::end() {
@@ -341,10 +350,8 @@ RecordingBlame RecordingComparison::end() {
     const std::string gradient = value.point.name + ".grad";
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
-    const bool added = std::ranges::any_of(value.through, [](const std::string& call) {
-      return call.find("reduce") != std::string::npos;
-    });
-    const bool still = own != gradients_.end() && !reduced_.contains(own->second.number) && !added;
+    const bool still = own != gradients_.end() && !reduced_.contains(own->second.number) &&
+                       !is_added_behind(*own->second.suspect, value);
     if (!value.follows && still) as_gradient(value, *own->second.suspect);
     wrong_.push_back(std::move(value));
     links_.push_back(link);
@@ -361,10 +368,9 @@ RecordingBlame RecordingComparison::end() {
           .edits = {}};
 }
 
-// A value on the way is a fault if one is that is computed from it: gradients are added up in any
-// order, a mask may take what is not A's from a call's result, and a line that is printed is read
-// by nobody. Nothing is one where the loss, gradients and parameters after the step are A's.
-// Returns how many are none.
+// A value on the way is a fault if one that is made of it is: gradients are added up in any order,
+// a mask may take out what is not A's, and nobody reads a printed line. None is one where the loss,
+// gradients and parameters after the step are A's. Returns how many are none.
 std::int64_t RecordingComparison::drop_harmless() {
   const auto is_loss = [&](const Link& link) { return losses_.contains(link.value); };
   const bool wrong_loss = losses_.empty() ? wrong_loss_ : std::ranges::any_of(links_, is_loss);
@@ -486,6 +492,7 @@ void RecordingComparison::suspect(Followed& now, BlamedValue value) {
 // those.
 void RecordingComparison::see_step(const ComparedPoint& point, const Explained& all,
                                    const Told& told, const Followed& from) {
+  if (all.held == ValueHeld::kTerms) return;
   const bool explained = all.held != ValueHeld::kWrong || told.right_on_some || from.wrong >= 0;
   if (explained && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
 }
@@ -561,7 +568,8 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   if (is_late(point)) {
     of_gradient(point, before, value);
   } else if (!value.follows && from.suspect != nullptr) {
-    link.between = ends_agree_ = false;  // a term that is taken as the whole is no other way
+    link.between = false;  // a term that is taken as the whole is no other way; a multiple may be
+    if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;
     value = *from.suspect;
     value.follows = false;
     value.what += fmt::format("; {} takes it as the whole", taker_text(point));

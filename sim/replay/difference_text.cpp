@@ -114,6 +114,32 @@ std::string right_ranks_text(const std::vector<PointPart>& parts,
   return fmt::format("; {} {} A's", ranks_text(right), right.size() == 1 ? "has" : "have");
 }
 
+// Ranks along a mesh dim over which nothing makes them equal.
+std::string replicas_text(const std::vector<PointPart>& parts,
+                          const std::vector<std::size_t>& ranks, const PointPart& whole) {
+  std::vector<std::vector<std::size_t>> classes;  // places in `parts`
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!has_one_size(parts[i], whole)) return "";
+    const auto own = std::ranges::find_if(classes, [&](const std::vector<std::size_t>& one) {
+      return differing(parts[i], parts[one[0]]) == 0;
+    });
+    if (own == classes.end()) {
+      classes.push_back({i});
+    } else {
+      own->push_back(i);
+    }
+  }
+  if (classes.size() < 2 || classes.size() == parts.size()) return "";
+  std::vector<std::string> texts;
+  for (const std::vector<std::size_t>& one : classes) {
+    std::vector<std::size_t> of_class;
+    for (const std::size_t i : one) of_class.push_back(ranks[i]);
+    texts.push_back((texts.empty() ? "one value on " : "another on ") + ranks_text(of_class));
+    if (texts.size() == kMostFactors) break;
+  }
+  return "; it is " + text_of_list(texts, ", ");
+}
+
 // Replicas make one step, however coarse the gradients are.
 std::string parting_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins) {
   constexpr double kShare = 0.02;  // of the largest change
@@ -135,14 +161,33 @@ std::string parting_text(const std::vector<PointPart>& ends, const std::vector<P
       most / largest);
 }
 
-// Steps of ranks that differ by a factor, as by a rate of each rank.
+// Steps that differ by a factor, as by a rate of each rank, and ranks that make none.
 std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
-                         const PointPart& end, const PointPart& begin) {
-  if (ends.size() != begins.size()) return "";
+                         const std::vector<std::size_t>& ranks, const PointPart& end,
+                         const PointPart& begin) {
+  if (ends.empty() || ends.size() != begins.size()) return "";
+  const PointPart whole = change_of(end, begin);
+  if (largest_of(whole.elements) == 0) return "";
   std::vector<PointPart> all;
-  for (std::size_t i = 0; i < ends.size(); ++i) all.push_back(change_of(ends[i], begins[i]));
+  std::vector<std::size_t> unchanged;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    all.push_back(change_of(ends[i], begins[i]));
+    const bool has_elements = !all[i].elements.empty();
+    if (has_elements && largest_of(all[i].elements) == 0) unchanged.push_back(ranks[i]);
+  }
+  if (!unchanged.empty()) {
+    return fmt::format("; {} {} it as it was before the step", ranks_text(unchanged),
+                       unchanged.size() == 1 ? "has" : "have");
+  }
   const double allowed = rounding_of(end.dtype) * largest_of(end.elements);
-  return factors_text(all, change_of(end, begin), "its changes", allowed);
+  const std::string own = factors_text(all, whole, "its changes", allowed);
+  if (!own.empty()) return own;
+  const std::vector<double> factors = factors_of_parts(whole, allowed, all);
+  constexpr double kEqual = 1e-3;
+  const bool one = !factors.empty() && std::ranges::all_of(factors, [&](double factor) {
+    return std::fabs(factor - factors[0]) <= kEqual * std::fabs(factors[0]);
+  });
+  return one ? fmt::format("; its change is {:.3g} times A's", factors[0]) : "";
 }
 
 }  // namespace shardlab

@@ -21,13 +21,20 @@ std::string elements_text(const PointPart& part, const PointPart& whole);
 std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a,
                          std::string_view what, double allowed);
 
-/// The same of what a step changes: ranks' parts after and before it, and the whole ones.
+/// "; its changes are 1, 2 times A's: ...", "; its change is 2 times A's", "; rank 1 has it as it
+/// was before the step"; empty: none is true. Parts of these ranks after and before a step, and the
+/// whole ones.
 std::string changes_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins,
-                         const PointPart& end, const PointPart& begin);
+                         const std::vector<std::size_t>& ranks, const PointPart& end,
+                         const PointPart& begin);
 
 /// "; rank 1 has A's", of these ranks; empty: all have it, or none.
 std::string right_ranks_text(const std::vector<PointPart>& parts,
                              const std::vector<std::size_t>& ranks, const PointPart& whole);
+/// "; it is one value on ranks 0, 4 and another on ranks 1, 5"; empty: replicas are equal, or all
+/// of them are their own.
+std::string replicas_text(const std::vector<PointPart>& parts,
+                          const std::vector<std::size_t>& ranks, const PointPart& whole);
 /// "equal on all ranks before the step, and not behind it: ..."; empty: they are as equal as
 /// before.
 std::string parting_text(const std::vector<PointPart>& ends, const std::vector<PointPart>& begins);

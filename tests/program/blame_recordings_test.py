@@ -224,6 +224,21 @@ class BlameRecordings(Program):
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
+    def test_a_multiple_that_does_not_matter_is_another_way(self):
+        """A basis is orthonormal, whatever the factor of what it is made of."""
+        one = FILES / "compressed/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "compressed/none.json.gz"))
+        self.assertIn("3 values on the way are computed in another way",
+                      self.fine("blame", one, FILES / "compressed/factor_summed.json.gz"))
+        script = (FILES / "compressed/compressed.py").read_text(encoding="utf-8").splitlines()
+        takes = [i for i, text in enumerate(script, 1) if "p.grad.copy_(basis" in text][0]
+        output = self.blamed("compressed", "other_factor_summed")
+        self.assertIn(f"3 times A's value; aten.numpy_T.default (compressed.py:{takes}) takes it",
+                      output)
+        self.assertIn("+ y = y * 0.333333", output)
+        self.assertIn("their average over ranks 0-2 is A's value",
+                      self.blamed("compressed", "factor_of_rank"))
+
     def test_what_is_rounding_in_16_bits_and_what_is_not(self):
         """Each rank's own gradient is as near as rounding allows; the printed loss is nobody's."""
         one = FILES / "half/one.json.gz"
