@@ -152,7 +152,7 @@ std::string Promise::text() const {
   std::optional<Transport> shown = hangs();
   if (shown) explain(*shown);
   for (const auto& [transport, outcome] : outcomes) {
-    if (outcome.ends() || asks(transport)) continue;
+    if (outcome.ends() || transport == hangs()) continue;
     say("also: hangs where {}", fabric_of(transport));
     if (!shown) explain(*(shown = transport));
   }
