@@ -133,6 +133,7 @@ std::string reason(const Json& a, const Json& b, bool meshes_equal) {
 DiffSection diff_decisions(const Json& a, const Json& b) {
   DiffSection section{"decisions", {}, {}};
   if (mesh_dims(a) != mesh_dims(b)) {
+    section.compared = false;
     section.text = fmt::format("not compared: the mesh dims have other names, {} and {}",
                                text_of(a.at("mesh")), text_of(b.at("mesh")));
     return section;
@@ -144,8 +145,9 @@ DiffSection diff_decisions(const Json& a, const Json& b) {
   while (i < common && *ours[i].second == *theirs[i].second) ++i;
   section.text = fmt::format("{} compared, all equal", i);
   if (i == ours.size() && i == theirs.size()) return section;
-  section.text =
-      fmt::format("the first {} are equal, of {} in A and {} in B", i, ours.size(), theirs.size());
+  section.text = fmt::format("{}, of {} in A and {} in B",
+                             i == 0 ? "none is equal" : fmt::format("the first {} are equal", i),
+                             ours.size(), theirs.size());
   if (i == common) {
     const bool more = ours.size() > theirs.size();
     const auto& [event, next] = more ? ours[i] : theirs[i];
@@ -184,6 +186,7 @@ std::string collective_text(const Json& event) {
 DiffSection diff_collectives(const Json& a, const Json& b) {
   DiffSection section{"collectives", {}, {}};
   if (mesh_dims(a) != mesh_dims(b)) {
+    section.compared = false;
     section.text = "not compared: the mesh dims have other names";
     return section;
   }
@@ -197,8 +200,9 @@ DiffSection diff_collectives(const Json& a, const Json& b) {
   section.text = fmt::format("{} compared, all equal{}", i,
                              equal_meshes ? "" : " but for sizes, which the meshes set");
   if (i == most) return section;
-  section.text =
-      fmt::format("the first {} are equal, of {} in A and {} in B", i, ours.size(), theirs.size());
+  section.text = fmt::format("{}, of {} in A and {} in B",
+                             i == 0 ? "none is equal" : fmt::format("the first {} are equal", i),
+                             ours.size(), theirs.size());
   const auto text_of_last = [&](const auto& events) {
     return i < events.size() ? collective_text(*events[i].second) : std::string("none");
   };

@@ -23,6 +23,7 @@ struct DiffSection {
   std::string name;  ///< "outcome", "decisions", "collectives", "values", "times"
   std::string text;  ///< "38 compared, all equal"
   std::vector<Difference> differences;
+  bool compared = true;  ///< false: nothing of it, or of values no element
 };
 
 /// Two runs of one point.

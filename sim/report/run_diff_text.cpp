@@ -2,6 +2,9 @@
 // full, because the others may follow from it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
@@ -46,6 +49,18 @@ std::string run_text(const RunDiff& run, Color color) {
   return out;
 }
 
+// Themes of which some run compares nothing.
+std::vector<std::string> not_compared(const std::vector<RunDiff>& runs) {
+  std::vector<std::string> names;
+  for (const RunDiff& run : runs) {
+    for (const DiffSection& section : run.sections) {
+      const bool known = std::ranges::find(names, section.name) != names.end();
+      if (!section.compared && !known) names.push_back(section.name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 bool RunDiff::equal() const { return first() == nullptr; }
@@ -69,9 +84,13 @@ std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, co
     if (!run.equal()) ++different;
   }
   const char* plural = runs.size() == 1 ? "" : "s";
-  out += different == 0 ? fmt::format("\nequal: {} run{}\n", runs.size(), plural)
-                        : fmt::format("\n{} of {} run{} differ\n", different, runs.size(), plural);
-  return out;
+  if (different > 0) {
+    return out + fmt::format("\n{} of {} run{} differ\n", different, runs.size(), plural);
+  }
+  const std::string open = text_of_list(not_compared(runs), ", ");
+  out += fmt::format("\nequal{}: {} run{}", open.empty() ? "" : " in what is compared", runs.size(),
+                     plural);
+  return out + (open.empty() ? "\n" : fmt::format("; not compared: {}\n", open));
 }
 
 std::string diff_json(const std::vector<RunDiff>& runs) {
@@ -84,7 +103,8 @@ std::string diff_json(const std::vector<RunDiff>& runs) {
     Json slot = {{"title", run.title}, {"set", run.setup}, {"equal", run.equal()}};
     for (const DiffSection& section : run.sections) {
       Json& theme = slot["themes"][section.name];
-      theme = {{"text", section.text}, {"differences", Json::array()}};
+      theme = {
+          {"text", section.text}, {"compared", section.compared}, {"differences", Json::array()}};
       for (const Difference& difference : section.differences) {
         theme["differences"].push_back(entry(difference));
       }

@@ -93,7 +93,7 @@ class ValueDiff {
 
   DiffSection build() {
     if (a_.contains("error") || b_.contains("error")) {
-      return {"values", "not compared: a run that fails verifies none", {}};
+      return {"values", "not compared: a run that fails verifies none", {}, false};
     }
     if (other_products(a_, b_)) {
       return {
@@ -101,7 +101,8 @@ class ValueDiff {
           fmt::format("not compared: products of {} in A and of {} in B add up in another "
                       "order; run both in builds with one -Dcpu",
                       a_.at("products").get<std::string>(), b_.at("products").get<std::string>()),
-          {}};
+          {},
+          false};
     }
     for (const Json& value : a_.at("values")) {
       const Json* other = same_value(b_, value);
@@ -121,6 +122,7 @@ class ValueDiff {
     if (different > 0) section_.text += fmt::format(", {} different", different);
     if (types_ > 0) {
       section_.text += fmt::format(", {} by type only ({})", types_, why_types_only());
+      section_.compared = bitwise_ + envelope_ > 0;
     }
     return section_;
   }

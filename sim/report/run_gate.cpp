@@ -227,6 +227,29 @@ std::vector<Gate> parse_gates(const std::string& text) {
   return gates;
 }
 
+namespace {
+
+// ": error: ...", of one line.
+std::string reason_of(const Json& run) {
+  if (run.contains("error")) {
+    const std::string text = run.at("error").at("text").get<std::string>();
+    return ": " + text.substr(0, text.find('\n'));
+  }
+  for (const Json& one : run.at("expectations")) {
+    if (one.at("met").get<bool>()) continue;
+    return fmt::format(": expected {} {}", one.at("what").get<std::string>(),
+                       one.at("text").get<std::string>());
+  }
+  const auto wrong = [](const Json& value) {
+    return value.contains("outcome") && value.at("outcome") == "outcome.wrong";
+  };
+  const Json& values = run.at("values");
+  const auto first = std::ranges::find_if(values, wrong);
+  return first == values.end() ? "" : ": " + first->at("name").get<std::string>() + " is wrong";
+}
+
+}  // namespace
+
 std::vector<GatedRun> gate_runs(const std::vector<Json>& stored, const std::vector<Json>& found,
                                 const std::vector<Gate>& gates) {
   for (const auto* runs : {&stored, &found}) {
@@ -239,7 +262,9 @@ std::vector<GatedRun> gate_runs(const std::vector<Json>& stored, const std::vect
     if (now == nullptr) {
       run.what = "is gone";
     } else if (!now->at("ok").get<bool>()) {
-      run.what = "failed";
+      run.what = "failed" + reason_of(*now);
+    } else if (!was.at("ok").get<bool>()) {
+      run.what = "failed in the stored file" + reason_of(was);
     } else {
       for (const Gate& gate : gates) run.figures.push_back(gated(gate, was, *now));
     }

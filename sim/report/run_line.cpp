@@ -88,6 +88,7 @@ std::string replay_command(const Run& run) {
     command += fmt::format(" --transport {}", to_string(*run.options.transport));
   }
   if (run.options.lazy_groups) command += " --lazy-groups";
+  if (run.options.strict) command += " --strict";
   if (schedule.kind != SchedulerKind::kPool) {
     command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }

@@ -101,10 +101,20 @@ class DiffCommand(Program):
         new = self.changed(lambda run: run.update(title="new", file="new.toml"))
         self.assertEqual(self.gate("bytes", [self.base], [self.base, new])[0], 0)
         code, output, _ = self.gate("bytes", [self.base, new], [self.base])
-        self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", "2 runs, 0 over, 1 failed or gone"]))
+        last = "0 over, 1 failed or gone"
+        self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", f"2 runs, {last}"]))
         failed = self.changed(lambda run: run.update(ok=False))
-        code, output, _ = self.gate("bytes", [self.base], [failed])
-        self.assertEqual((code, output), (1, "Rows and columns: failed\n1 run, 0 over, 1 failed or gone\n"))
+        wrong = self.changed(lambda run: run.update(
+            ok=False, error={"kind": "Value", "text": "aten::mm: no\n  at  a.toml:3"}))
+        unmet = self.changed(lambda run: run.update(
+            ok=False, expectations=[{"what": "h", "text": "f32[2]", "met": True},
+                                    {"what": "y", "text": "f32[3]", "met": False}]))
+        for now, why in ((failed, ""), (wrong, ": aten::mm: no"), (unmet, ": expected y f32[3]")):
+            code, output, _ = self.gate("bytes", [self.base], [now])
+            self.assertEqual((code, output), (1, f"Rows and columns: failed{why}\n1 run, {last}\n"))
+        code, output, _ = self.gate("bytes", [wrong], [self.base])
+        self.assertEqual((code, output.splitlines()[0]),
+                         (1, "Rows and columns: failed in the stored file: aten::mm: no"))
 
     def test_a_gate_knows_runs_by_file_and_point(self):
         def run(file, title, sent, point=""):
@@ -211,7 +221,7 @@ class OnePlanted(DiffCommand):
             "the same call on the same mesh: the rules or prices of the two builds differ",
         ])
         self.assertEqual(slot["themes"]["decisions"]["text"],
-                         "the first 0 are equal, of 3 in A and 3 in B")
+                         "none is equal, of 3 in A and 3 in B")
 
     def test_operands_that_lie_elsewhere(self):
         first = self.event("op")
@@ -269,7 +279,7 @@ class OnePlanted(DiffCommand):
         self.assertEqual(about, "collective 1")
         self.assertEqual(text.splitlines()[1], "B, none")
         self.assertEqual(slot["themes"]["collectives"]["text"],
-                         "the first 0 are equal, of 1 in A and 0 in B")
+                         "none is equal, of 1 in A and 0 in B")
 
     def test_bytes_and_times(self):
         def other(run):
