@@ -414,7 +414,6 @@ void add_commands(CLI::App& app, Parsed& parsed) {
   }
   CLI::App& reshard = *app.get_subcommand("reshard");
   reshard.get_option("CHECKPOINT")->expected(1, 2);
-  reshard.get_option("--to")->allow_extra_args(false);
   // Edits are made in the order in which they are given.
   reshard.get_option("--heads")->trigger_on_parse();
   for (const EditOption& edit : edit_options())

@@ -26,7 +26,10 @@ class OptionTarget {
           if constexpr (std::is_same_v<T, bool>) {
             return command.add_flag(names, arguments.*member, help);
           } else {
-            return command.add_option(names, arguments.*member, help);
+            CLI::Option* option = command.add_option(names, arguments.*member, help);
+            // A list has one value for each time that its option is given: behind it, files begin.
+            if (names.starts_with("-")) option->allow_extra_args(false);
+            return option;
           }
         }) {}
   template <std::invocable<Arguments&> Set>
