@@ -9,7 +9,7 @@ std::string how_text(const ValueReport& value) {
       return std::string(kEqual);
     case Agreement::kEnvelope:
     case Agreement::kRounding:
-      return "rounding";
+      return std::string(kRounding);
     default:
       return std::string(to_string(value.comparison.agreement));
   }

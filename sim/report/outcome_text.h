@@ -7,7 +7,7 @@
 
 namespace shardlab {
 
-inline constexpr std::string_view kEqual = "equal";
+inline constexpr std::string_view kEqual = "equal", kRounding = "rounding";
 
 /// "equal", "rounding", "tolerance", "undecided": of a verified one.
 std::string how_text(const ValueReport& value);

@@ -95,8 +95,36 @@ class OrderText {
     });
   }
 
+  // Behind the lines from here on that are one below the other, in this order or the other one, and
+  // send nothing.
+  std::size_t end_of_row(const std::vector<Repeat>& parts, std::size_t from) const {
+    const LineVisit& first = visits_[parts[from].first];
+    const auto sends = [&](const LineVisit& visit) {
+      return std::any_of(
+          run_.events.begin() + static_cast<std::ptrdiff_t>(visit.begin),
+          run_.events.begin() + static_cast<std::ptrdiff_t>(visit.end),
+          [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::kCollective; });
+    };
+    const int step = first.pass == Pass::kForward ? 1 : -1;
+    std::size_t end = from;
+    for (int line = first.line; end < parts.size(); ++end, line += step) {
+      const LineVisit& visit = visits_[parts[end].first];
+      const bool next = parts[end].parts.empty() && visit.pass == first.pass && visit.line == line;
+      if (!next || sends(visit)) break;
+    }
+    return end;
+  }
+
   void show(const std::vector<Repeat>& parts, std::size_t indent) {
-    for (const Repeat& part : parts) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Repeat& part = parts[i];
+      if (const std::size_t end = end_of_row(parts, i); end >= i + kLeastRow) {
+        enter(visits_[part.first].pass, indent);
+        add(fmt::format("{} to {}", visits_[part.first].line, visits_[parts[end - 1].first].line),
+            indent);
+        i = end - 1;
+        continue;
+      }
       if (const std::string text = inline_text(part); !text.empty()) {
         enter(visits_[part.first].pass, indent);
         add(text, indent);
@@ -146,6 +174,7 @@ class OrderText {
   }
 
   static constexpr std::size_t kLongestCell = 60;
+  static constexpr std::size_t kLeastRow = 12;  // of lines that are one cell
   static constexpr int kNeither = -1;
 
   const Run& run_;
@@ -194,7 +223,7 @@ std::string ops_text(const LineReport& report) {
 }
 
 // A table of more than a screen is tight: a row for each line and each of its collectives, and one
-// row for consecutive lines that send nothing, multiply nothing and are right bit for bit.
+// row for consecutive lines that send nothing, multiply nothing and are verified.
 class LineTable {
  public:
   LineTable(const Run& run, const std::vector<LineReport>& lines, bool tight, Color color,
@@ -222,14 +251,14 @@ class LineTable {
   bool is_quiet(const LineReport& report) const {
     if (!report.moves.empty() || report.forward_flops > 0) return false;
     const std::string verdict = worst_verdict(run_, report.values);
-    return verdict.empty() || verdict == kEqual;
+    return verdict.empty() || verdict == kEqual || verdict == kRounding;
   }
 
   void show_quiet(std::span<const LineReport> lines) {
     std::vector<std::string> types;
-    std::string verdict;
+    std::vector<const ValueReport*> values;
     for (const LineReport& report : lines) {
-      if (verdict.empty()) verdict = worst_verdict(run_, report.values);
+      values.insert(values.end(), report.values.begin(), report.values.end());
       for (const std::string& type : report.outputs) {
         if (std::ranges::find(types, type) == types.end()) types.push_back(type);
       }
@@ -239,7 +268,7 @@ class LineTable {
                                          counted(std::ssize(lines), "line"), joined_types(types));
     const std::size_t room = width_ - number.size() - 4 - kVerdictWidth;
     const std::string row = fmt::format("  {}  {}", number, shortened(what, room));
-    out_ += row + at_right(verdict, characters(row)) + "\n";
+    out_ += row + at_right(worst_verdict(run_, values), characters(row)) + "\n";
   }
 
   void show(const LineReport& report) {
