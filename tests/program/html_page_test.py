@@ -462,13 +462,17 @@ class Browser(Program):
           [...document.querySelectorAll('#tree summary')].map((one) => one.textContent)
             .filter((text) => text.startsWith('0 to 1 ')).length,
           [...document.querySelectorAll('#by-line code')].some((one) =>
-            one.textContent.includes('aten.'))]);"""
+            one.textContent.includes('aten.')),
+          [...document.querySelectorAll('table')].filter((one) => one.parentNode.clientWidth > 0 &&
+            one.scrollWidth > one.parentNode.clientWidth).length,
+          [...document.querySelectorAll('#parameters details td.mono')].every((one) =>
+            /^v\\d+$/.test(one.textContent))]);"""
         document, console = self.drawn((self.folder / "out.html").read_text("utf-8"), then)
         self.assertEqual(console, [])
         said = json.loads(html.unescape(re.search(r'data-said="([^"]*)"', document).group(1)))
         modules = ["Gpt", "wte", "wpe", "drop", "h", "0 to 1", "ln_f", "lm_head"]
         self.assertEqual(sorted(said[0]), sorted(modules))
-        self.assertEqual(said[2:], [1, False])
+        self.assertEqual(said[2:], [1, False, 0, True])
         self.assertGreater(said[1], 25)
 
     def test_the_page_of_405b_draws_a_third_of_its_elements(self):
