@@ -24,6 +24,7 @@ std::string_view to_string(RecordedKind kind) {
                                          "rule",           "backward",     "gradients",
                                          "read",           "check",        "arrived",
                                          "storage",        "typed",        "wait"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(RecordedKind::kOther) + 1);
   return kNames[static_cast<std::size_t>(kind)];
 }
 

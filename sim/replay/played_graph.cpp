@@ -222,16 +222,20 @@ class Works : protected EventNodes {
     if (event.rank < 0 || !event.of) return;
     const auto& exchanges = exchanges_[static_cast<std::size_t>(event.rank)];
     if (*event.of >= exchanges.size()) return;
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const bool sent = works[i].values.empty();
-      if (!works[i].over && !sent && works[i].event == exchanges[*event.of]) wait(event.rank, i);
-    }
+    add_waits(event.rank, [&](const Pending& one) {
+      const bool sent = one.values.empty();
+      return !sent && one.event == exchanges[*event.of];
+    });
   }
 
-  void wait(std::int32_t rank, std::size_t work) {
-    works_[static_cast<std::size_t>(rank)][work].over = true;
-    node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(work);
+  // Those of a rank's works that are not over, and that `is_meant` names.
+  void add_waits(std::int32_t rank, const auto& is_meant) {
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (works[i].over || !is_meant(works[i])) continue;
+      works[i].over = true;
+      node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(i);
+    }
   }
 
   void wait_for_operands(const RecordedEvent& event) {
@@ -239,19 +243,15 @@ class Works : protected EventNodes {
     std::set<std::int32_t> taken;
     for_each_operand(event, static_cast<std::size_t>(event.rank),
                      [&](std::int32_t number) { taken.insert(number); });
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const auto is_taken = [&](std::int32_t value) { return taken.contains(value); };
-      if (!works[i].over && std::ranges::any_of(works[i].values, is_taken)) wait(event.rank, i);
-    }
+    add_waits(event.rank, [&](const Pending& one) {
+      return std::ranges::any_of(one.values, [&](std::int32_t v) { return taken.contains(v); });
+    });
   }
 
   void wait_for_all() {
     event_ = program_.events.size();
     for (std::size_t rank = 0; rank < works_.size(); ++rank) {
-      for (std::size_t i = 0; i < works_[rank].size(); ++i) {
-        if (!works_[rank][i].over) wait(static_cast<std::int32_t>(rank), i);
-      }
+      add_waits(static_cast<std::int32_t>(rank), [](const Pending&) { return true; });
     }
   }
 
