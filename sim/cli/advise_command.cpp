@@ -2,9 +2,7 @@
 #include <unistd.h>
 
 #include "base/bytes_text.h"
-#include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
-#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
 #include "sim/files/json_value.h"
@@ -129,17 +127,18 @@ nlohmann::json json_of(const Advised& advised, const std::string& file) {
 
 int advise_command(const AdviseArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
-  const Scenario scenario = first_point(path, arguments.run);
+  const OpenedRecording opened = open_any(path, arguments.run);
+  const Scenario scenario = opened.file.first();
   const bool shows = isatty(STDERR_FILENO) != 0;
   AdviceOptions options{.run = options_of(arguments.run, scenario),
-                        .others = other_layouts(path, arguments.run),
+                        .others = other_layouts(opened, arguments.run),
                         .most_time = arguments.budget};
   if (shows) {
     options.progress = [](std::int64_t tried, std::int64_t all) {
       print({.err = fmt::format("\r{} of {} edits tried\x1b[K", tried, all)});
     };
   }
-  const Advised advised = advise(scenario, all_ops(), options);
+  const Advised advised = advise(scenario, options);
   if (shows) print({.err = "\r\x1b[K"});
   if (arguments.run.common.output == Output::kJson) {
     print({.out = json_line(json_of(advised, path)) + "\n"});

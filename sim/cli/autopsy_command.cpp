@@ -65,7 +65,7 @@ std::optional<KnownProgram> known_program(const AutopsyArguments& arguments, int
   } else {
     file = ScenarioFile::open(path, settings_of(arguments.run));
   }
-  const Scenario scenario = file->at(file->points().front());
+  const Scenario scenario = file->first();
   ScenarioOptions options = options_of(arguments.run, scenario);
   options.log = &known.log;
   Run run = prepare_run(scenario, all_ops(), options);

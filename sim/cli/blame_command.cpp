@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "base/fix.h"
-#include "dispatch/all_ops.h"
 #include "sim/cli/blame_runs.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/open_recording.h"
@@ -182,7 +181,7 @@ int blame_command(const BlameArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
   if (!is_recording_file(path)) refuse_recording_options(path, arguments.run);
   const Scenario scenario = failing_point(path, arguments.run);
-  const Blame found = blame(scenario, all_ops(), {.run = options_of(arguments.run, scenario)});
+  const Blame found = blame(scenario, {.run = options_of(arguments.run, scenario)});
   const bool json = arguments.run.common.output == Output::kJson;
   print_text(json ? json_line(json_of(found)) + "\n"
                   : blame_text(found, arguments.run.common.stdout_color()));

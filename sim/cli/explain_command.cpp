@@ -174,8 +174,7 @@ class OneCall {
     }
     text += inputs_ + "[program]\ncode = '''\n" + placed_ + "result = " + call_ + ")\n'''\n";
     const auto source = std::make_shared<const SourceText>("explain", text);
-    const ScenarioFile file = ScenarioFile::read(source, {});
-    return file.at(file.points().front());
+    return ScenarioFile::read(source, {}).first();
   }
 
  private:

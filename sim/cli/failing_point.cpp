@@ -5,7 +5,6 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
-#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/symptom.h"
 #include "sim/graph/graph_file.h"
@@ -14,20 +13,16 @@
 
 namespace shardlab {
 
-namespace {
-
-ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
-  if (!is_recording_file(path)) return open_scenario(path, arguments);
+OpenedRecording open_any(const std::string& path, const RunArguments& arguments) {
+  if (!is_recording_file(path)) return {open_scenario(path, arguments), nullptr};
   int code = kFine;
   RunArguments quiet = arguments;
   quiet.common.output = Output::kJson;  // stdout is for the answer
   auto recording = open_recording(path, quiet, code);
-  if (recording) return std::move(recording->file);
+  if (recording) return std::move(*recording);
   fail(Fix{"look at the first that differs: shardlab blame " + path},
        "{}: on one rank the program does not give PyTorch's values", path);
 }
-
-}  // namespace
 
 ScenarioFile open_scenario(const std::string& path, const RunArguments& arguments) {
   if (!path.ends_with(".graph")) return ScenarioFile::open(path, settings_of(arguments));
@@ -35,13 +30,8 @@ ScenarioFile open_scenario(const std::string& path, const RunArguments& argument
   return ScenarioFile::read(std::move(text), settings_of(arguments));
 }
 
-Scenario first_point(const std::string& path, const RunArguments& arguments) {
-  const ScenarioFile file = opened(path, arguments);
-  return file.at(file.points().front());
-}
-
 Scenario failing_point(const std::string& path, const RunArguments& arguments) {
-  const ScenarioFile file = opened(path, arguments);
+  const ScenarioFile file = open_any(path, arguments).file;
   for (const MatrixPoint& point : file.points()) {
     Scenario scenario = file.at(point);
     if (file.points().size() == 1) return scenario;

@@ -3,17 +3,17 @@
 
 #include <string>
 
-#include "sim/cli/commands.h"
-#include "sim/scenario/scenario_file.h"
+#include "sim/cli/open_recording.h"
 
 namespace shardlab {
 
 /// A scenario, or a graph in place of one.
 ScenarioFile open_scenario(const std::string& path, const RunArguments& arguments);
+/// The same, or a recording.
+///   fails  Value: a recording whose program does not give PyTorch's values on one device
+OpenedRecording open_any(const std::string& path, const RunArguments& arguments);
 /// The only point of a file, whether it fails or not.
 ///   fails  Value: nothing is wrong at any of several
 Scenario failing_point(const std::string& path, const RunArguments& arguments);
-/// The first point of a file.
-Scenario first_point(const std::string& path, const RunArguments& arguments);
 
 }  // namespace shardlab

@@ -12,7 +12,6 @@
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/files/json_value.h"
-#include "sim/recording/recording_file.h"
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/placings.h"
 #include "sim/remesh/writes.h"
@@ -51,6 +50,8 @@ std::optional<DType> dtype_of_run(const RunArguments& arguments) {
   fail(Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
 }
 
+}  // namespace
+
 // A recording on its way to a mesh.
 struct Remesh {
   std::shared_ptr<const RecordedProgram> recording;
@@ -62,6 +63,8 @@ struct Remesh {
     return plan_of(program, mesh, arguments.plan, layouts);
   }
 };
+
+namespace {
 
 Remesh remesh_of(std::shared_ptr<const RecordedProgram> recording, const RunArguments& arguments) {
   Remesh remesh{.recording = recording,
@@ -183,11 +186,11 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
          "--backward: {} is no exported program", path);
   }
   dtype_of_run(arguments);  // refused before anything runs
-  const Remesh remesh = remesh_of(program_file, arguments);
-  const CallProgram& program = remesh.program;
-  const PlanMesh& mesh = remesh.mesh;
+  const auto remesh = std::make_shared<const Remesh>(remesh_of(program_file, arguments));
+  const CallProgram& program = remesh->program;
+  const PlanMesh& mesh = remesh->mesh;
   check_sizes(program, mesh);
-  const MeshPlan plan = remesh.plan(arguments);
+  const MeshPlan plan = remesh->plan(arguments);
   if (arguments.toml) {
     print({.out = mesh_scenario(program, mesh, plan, dtype_of_run(arguments))});
     return std::nullopt;
@@ -199,16 +202,16 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
   }
   for (const auto* notes : {&recording.notes, &program.notes, &plan.notes}) print_notes(*notes);
   if (recording.exported) print_sizes(recording.sizes);
-  OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr};
+  OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr, remesh};
   opened.file.hold(kept);
   // Without values there is nothing to hold to PyTorch's.
-  const Scenario shown = opened.file.at(opened.file.points().front());
+  const Scenario shown = opened.file.first();
   const std::string& backend = arguments.backend.empty() ? shown.backend : arguments.backend;
   if (recording.shapes_only || recording.exported || is_shape_only(backend)) return opened;
   // The recorded dtypes are those that PyTorch's values have.
   const bool as_recorded = arguments.dtype.empty();
   const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
-  const Scenario scenario = own.at(own.points().front());
+  const Scenario scenario = own.first();
   const bool is_kept = as_recorded && opened.file.points().size() == 1;
   auto alone = run_first_alone(scenario, all_ops());
   if (!holds_alone(program, scenario, *alone, arguments)) {
@@ -219,25 +222,18 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
   return opened;
 }
 
-OtherLayouts other_layouts(const std::string& path, const RunArguments& given) {
-  if (!is_recording_file(path)) return {};
-  auto recording =
-      std::make_shared<const RecordedProgram>(read_recording(path, export_options(given)));
-  const RunArguments arguments = without_sizes(given, recording->sizes);
-  auto remesh = std::make_shared<const Remesh>(remesh_of(recording, arguments));
+OtherLayouts other_layouts(const OpenedRecording& opened, const RunArguments& given) {
+  const std::shared_ptr<const Remesh> remesh = opened.remesh;
+  if (remesh == nullptr) return {};
+  const RunArguments arguments = without_sizes(given, remesh->recording->sizes);
   OtherLayouts others;
-  for (auto& [text, where] :
-       other_placings(remesh->program, remesh->mesh, remesh->plan(arguments))) {
-    others.layouts.push_back({text, where});
-  }
-  const auto kept = RecordedTensors::keep(path, recording);
-  others.with = [remesh, arguments, kept](const std::vector<std::string>& placings) {
+  others.layouts = other_placings(remesh->program, remesh->mesh, remesh->plan(arguments));
+  others.with = [remesh, arguments](const std::vector<std::string>& placings) {
     Remesh with = *remesh;
     for (const std::string& text : placings) {
       with.layouts.placings.push_back(parse_placing(text));
     }
-    const ScenarioFile file = scenario_of(with.program, with.mesh, with.plan(arguments), arguments);
-    return file.at(file.points().front());
+    return scenario_of(with.program, with.mesh, with.plan(arguments), arguments).first();
   };
   return others;
 }

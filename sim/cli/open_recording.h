@@ -14,11 +14,13 @@
 namespace shardlab {
 
 struct KnownAlone;
+struct Remesh;
 
 /// A recording as a scenario.
 struct OpenedRecording {
   ScenarioFile file;
-  std::shared_ptr<KnownAlone> alone;  ///< its run on one device; null: there was none
+  std::shared_ptr<KnownAlone> alone;          ///< its run on one device; null: there was none
+  std::shared_ptr<const Remesh> remesh = {};  ///< what its scenario is made of; null: a scenario
 };
 
 /// The recording on the given mesh, or on one rank, after its run on one device was compared with
@@ -29,9 +31,9 @@ std::optional<OpenedRecording> open_recording(const std::string& path,
 std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> recording,
                                               const RunArguments& arguments, int& code);
 
-/// Layouts of the recording on the mesh that the arguments give, for `shardlab advise`; none of
-/// another file.
-OtherLayouts other_layouts(const std::string& path, const RunArguments& arguments);
+/// Other layouts of a recording on the mesh of the arguments that it was opened with, for `shardlab
+/// advise`; none of another file.
+OtherLayouts other_layouts(const OpenedRecording& opened, const RunArguments& arguments);
 
 /// Prints them on stderr, a line each.
 void print_notes(const std::vector<std::string>& notes);

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 
-#include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/shrink.h"
@@ -49,7 +48,7 @@ int shrink_command(const ShrinkArguments& arguments) {
       print({.err = fmt::format("\r{} runs, {} lines of the program left\x1b[K", runs, lines)});
     };
   }
-  const Shrunk shrunk = shrink(scenario, all_ops(), options);
+  const Shrunk shrunk = shrink(scenario, options);
   const bool of_graph = path.ends_with(".graph");
   if (shows) print({.err = "\r\x1b[K"});
   if (!arguments.out.empty()) write_file(arguments.out, shrunk.text);

@@ -158,13 +158,13 @@ InferredTypes types_of(const TypesArguments& arguments, const std::string& path)
       fail(Fix{"leave it out: one device runs beside a scenario's ranks"},
            "{}: a scenario takes no second file", arguments.one);
     }
-    const Scenario scenario = first_point(path, arguments.run);
+    const Scenario scenario = open_scenario(path, arguments.run).first();
     const ScenarioOptions options = options_of(arguments.run, scenario);
     if (is_shape_only(options.backend)) {
       fail(Fix{"give it smaller sizes with --set, and --backend threads"},
            "{}: types follow from values, and backend {} has none", path, options.backend);
     }
-    return infer_types(scenario, all_ops(), options);
+    return infer_types(scenario, options);
   }
   if (arguments.annotate || !arguments.out.empty()) {
     fail(Fix{"write spmd.assert_type(x, {...}) at the lines that `shardlab types` lists"},

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "dispatch/all_ops.h"
 #include "sim/edit/cheaper_edits.h"
 #include "sim/edit/proposals.h"
 #include "sim/edit/stopwatch.h"
@@ -74,10 +75,9 @@ bool agree(const std::vector<KeptValue>& a, const std::vector<KeptValue>& b) {
 
 class Tryer {
  public:
-  Tryer(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
-        const OtherLayouts& others, const ScenarioResult& before)
+  Tryer(const Scenario& scenario, const ScenarioOptions& options, const OtherLayouts& others,
+        const ScenarioResult& before)
       : scenario_(scenario),
-        registry_(registry),
         options_(options),
         others_(others),
         before_(before),
@@ -90,7 +90,7 @@ class Tryer {
     try {
       const Scenario changed = with(edit);
       if (!before_.run.shapes_only() && !is_cheaper_in_shapes(changed, edit)) return std::nullopt;
-      const ScenarioResult result = run_scenario(changed, registry_, options_);
+      const ScenarioResult result = run_scenario(changed, all_ops(), options_);
       if (!is_cheaper(result.run, edit) || !holds(result, edit)) return std::nullopt;
       return cost_of(result.run);
     } catch (const Error&) {
@@ -145,7 +145,7 @@ class Tryer {
     ScenarioOptions shapes = options_;
     shapes.backend = "fake";
     try {
-      const ScenarioResult result = run_scenario(changed, registry_, shapes);
+      const ScenarioResult result = run_scenario(changed, all_ops(), shapes);
       return result.run.error ? result.run.error->kind() == ErrorKind::kUnsupported
                               : is_cheaper(result.run, edit);
     } catch (const Error&) {
@@ -186,7 +186,6 @@ class Tryer {
   }
 
   const Scenario& scenario_;
-  const OpRegistry& registry_;
   const ScenarioOptions& options_;
   const OtherLayouts& others_;
   const ScenarioResult& before_;
@@ -265,11 +264,11 @@ std::optional<Found> all_at_once(const std::vector<Found>& found, const Tryer& t
 
 }  // namespace
 
-Advised advise(const Scenario& scenario, const OpRegistry& registry, const AdviceOptions& options) {
+Advised advise(const Scenario& scenario, const AdviceOptions& options) {
   const Stopwatch watch;
   ScenarioOptions run = options.run;
   run.keep_elements = kMostSeen;
-  const ScenarioResult before = run_scenario(scenario, registry, run);
+  const ScenarioResult before = run_scenario(scenario, all_ops(), run);
   const double most_seconds = std::max(options.most_time * watch.seconds(), options.least_seconds);
   Advised advised{.failure = "", .before = cost_of(before.run), .all = {}};
   const Symptom symptom = symptom_of(before);
@@ -280,7 +279,7 @@ Advised advise(const Scenario& scenario, const OpRegistry& registry, const Advic
     advised.failure = to_string(symptom);
     return advised;
   }
-  const Tryer tryer(scenario, registry, run, options.others, before);
+  const Tryer tryer(scenario, run, options.others, before);
   std::vector<CheaperEdit> edits = cheaper_edits(before);
   for (const auto& [placing, where] : options.others.layouts) {
     const std::string what = "--place '" + placing + "'";

@@ -9,6 +9,7 @@
 
 #include "sim/edit/changed_lines.h"
 #include "sim/judge/scenario_run.h"
+#include "sim/recording/advice.h"
 #include "sim/report/collective_sums.h"
 
 namespace shardlab {
@@ -23,11 +24,7 @@ struct Advice {
 
 /// Layouts of a recorded program that may be cheaper, and the program with some of them.
 struct OtherLayouts {
-  struct Layout {
-    std::string placing;  ///< --place
-    std::string where;    ///< the user's line, "train.py:12"
-  };
-  std::vector<Layout> layouts;
+  std::vector<OtherPlacing> layouts;
   std::function<Scenario(const std::vector<std::string>& placings)> with;
 };
 
@@ -50,6 +47,6 @@ struct Advised {
 
 /// Expected counts, bytes and memory are no claim on what is cheaper; all else that the scenario
 /// expects still holds with each edit.
-Advised advise(const Scenario& scenario, const OpRegistry& registry, const AdviceOptions& options);
+Advised advise(const Scenario& scenario, const AdviceOptions& options);
 
 }  // namespace shardlab

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "dispatch/all_ops.h"
 #include "sim/edit/proposals.h"
 #include "sim/edit/sketch.h"
 #include "sim/edit/stopwatch.h"
@@ -72,11 +73,10 @@ enum class Elsewhere : std::uint8_t { kWrong, kUnknown, kRight };
 
 class Prover {
  public:
-  Prover(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
-         const ScenarioResult& wrong, const ValueReport* first, std::int64_t line)
+  Prover(const Scenario& scenario, const ScenarioOptions& options, const ScenarioResult& wrong,
+         const ValueReport* first, std::int64_t line)
       : scenario_(scenario),
         first_(first == nullptr ? "" : first->name),
-        registry_(registry),
         options_(options),
         sketch_(sketch_of(scenario)),
         wrong_names_(names_of(wrong, is_off)),
@@ -176,9 +176,8 @@ class Prover {
     bool any = false;
     for (TomlEntry& input : *inputs) {
       auto* table = std::get_if<TomlTable>(&input.value.value);
-      const auto values = table == nullptr ? TomlTable::iterator()
-                                           : std::ranges::find(*table, "values", &TomlEntry::key);
-      if (table == nullptr || values == table->end()) continue;
+      TomlEntry* values = table == nullptr ? nullptr : find(*table, "values");
+      if (values == nullptr) continue;
       std::vector<TomlValue*> all;
       collect_numbers(values->value, all);
       std::mt19937 random(1);
@@ -197,7 +196,7 @@ class Prover {
   }
 
   ScenarioResult run(const Sketch& candidate) const {
-    return run_changed(written(candidate).text, scenario_, registry_, options_);
+    return run_changed(written(candidate).text, scenario_, options_);
   }
 
   // Values of each rank's own, as the norm of its piece that is logged, stay so.
@@ -257,12 +256,11 @@ class Prover {
   }
 
   std::optional<bool> as_before(const ScenarioResult& result) const {
-    return computes_the_same(result.run.scenario, scenario_, registry_, options_);
+    return computes_the_same(result.run.scenario, scenario_, options_);
   }
 
   const Scenario& scenario_;
   const std::string first_;
-  const OpRegistry& registry_;
   const ScenarioOptions& options_;
   Sketch sketch_;
   std::set<std::string> wrong_names_, open_names_, verified_names_, apart_;
@@ -288,8 +286,7 @@ std::optional<Scenario> edited(const Scenario& scenario, const Proposal& proposa
   try {
     const auto text = std::make_shared<const SourceText>(scenario.file->file(),
                                                          edited_text(scenario.file->text(), edits));
-    const ScenarioFile file = ScenarioFile::read(text, settings);
-    Scenario changed = file.at(file.points().front());
+    Scenario changed = ScenarioFile::read(text, settings).first();
     const std::string meant = edited_text(program.text(), proposal.edits);
     if (changed.program->source->text() == meant) return changed;
   } catch (const Error&) {  // the program is not in the file as it is written
@@ -364,9 +361,9 @@ void tell_by_edit(const SourceText& program, Blame& blame) {
 
 }  // namespace
 
-Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOptions& options) {
+Blame blame(const Scenario& scenario, const BlameOptions& options) {
   const Stopwatch watch;
-  const ScenarioResult result = run_scenario(scenario, registry, options.run);
+  const ScenarioResult result = run_scenario(scenario, all_ops(), options.run);
   const double whole = watch.seconds();
   Blame blame{.failure = symptom_of(result), .file = scenario.file->file()};
   if (blame.failure.kind == Symptom::Kind::kNone) return blame;
@@ -385,7 +382,7 @@ Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOpt
     blame.what = judgement.steps.wrong->text();
     blame.held_by = judgement.steps.wrong->held_by;
   }
-  const Prover prover(scenario, registry, options.run, result, mistake ? mistake->value : nullptr,
+  const Prover prover(scenario, options.run, result, mistake ? mistake->value : nullptr,
                       blame.line());
   const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
   const auto part = try_edits(scenario, result, prover, most_seconds, blame);
@@ -394,7 +391,7 @@ Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOpt
   if (rest) {
     BlameOptions fewer = options;
     --fewer.most_mistakes;
-    Blame next = shardlab::blame(*rest, registry, fewer);
+    Blame next = shardlab::blame(*rest, fewer);
     if (next.failure.kind == Symptom::Kind::kNone) return blame;
     blame.edits = {proven(*scenario.program->source, *part)};
     blame.next.push_back(std::move(next));

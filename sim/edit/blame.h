@@ -45,6 +45,6 @@ struct Blame {
   std::int64_t line() const { return failure.lines.empty() ? 0 : failure.lines.front(); }
 };
 
-Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOptions& options);
+Blame blame(const Scenario& scenario, const BlameOptions& options);
 
 }  // namespace shardlab

@@ -26,6 +26,15 @@ const ast::Call* call_of(const Expression& expression, std::initializer_list<con
   return found ? call : nullptr;
 }
 
+const ast::Attribute* called_method(const ast::Call* call) {
+  return call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+}
+
+const ast::Call* call_alone(const ast::Statement& statement) {
+  const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
+  return alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
+}
+
 std::vector<Proposal> at_borders(const ast::Program& program) {
   const std::string_view text = program.source->text();
   std::vector<TextEdit> leaves, gathers;  // x.to_local() as x, and as x.full_tensor()
@@ -35,7 +44,7 @@ std::vector<Proposal> at_borders(const ast::Program& program) {
     const SourceSpan whole = whole_span(text, part);
     const ast::Call* call = call_of(part, {"to_local", "from_local"});
     if (call == nullptr) return false;
-    const auto* method = std::get_if<ast::Attribute>(&call->function->node);
+    const ast::Attribute* method = called_method(call);
     if (method != nullptr && method->name == "to_local") {
       const std::uint32_t end = whole_span(text, *method->object).end;
       leaves.push_back({{end, whole.end}, ""});
@@ -101,9 +110,7 @@ SourceSpan span_of(std::size_t begin, std::size_t end) {
 void unwrap(const ast::Program& program, const ast::Block& block, std::vector<Proposal>& all) {
   const std::string& text = program.source->text();
   for (const ast::Statement& statement : block) {
-    ast::for_each_part(
-        statement, [](const Expression&) {},
-        [&](const ast::Block& inner) { unwrap(program, inner, all); });
+    ast::for_each_block(statement, [&](const ast::Block& inner) { unwrap(program, inner, all); });
     const auto* choice = std::get_if<ast::If>(&statement.node);
     if (choice == nullptr || choice->branches.size() != 1) continue;
     const ast::Block& body = choice->branches.front().body;
@@ -138,8 +145,7 @@ std::optional<Message> message_of(const ast::Program& program, const ast::Statem
   if (alone == nullptr && assign == nullptr) return std::nullopt;
   const Expression& value = alone != nullptr ? *alone->value : *assign->value;
   const ast::Call* call = call_of(value, {"send", "recv", "isend", "irecv"});
-  const auto* method =
-      call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+  const ast::Attribute* method = called_method(call);
   if (method == nullptr || call->arguments.size() != 2) return std::nullopt;
   const std::string_view text = program.source->text();
   Message message{.name = method->name_span, .first = "dist." + method->name, .arguments = ""};
@@ -153,9 +159,8 @@ std::optional<Message> message_of(const ast::Program& program, const ast::Statem
 void pair_messages(const ast::Program& program, const ast::Block& block,
                    std::vector<Proposal>& all) {
   for (std::size_t i = 0; i < block.size(); ++i) {
-    ast::for_each_part(
-        block[i], [](const Expression&) {},
-        [&](const ast::Block& inner) { pair_messages(program, inner, all); });
+    ast::for_each_block(block[i],
+                        [&](const ast::Block& inner) { pair_messages(program, inner, all); });
     const auto one = message_of(program, block[i]);
     if (!one) continue;
     if (one->name.end - one->name.begin == 4 && one->first == "dist.isend") {

@@ -21,6 +21,11 @@ struct Proposal {
 const ast::Call* call_of(const ast::Expression& expression,
                          std::initializer_list<const char*> names);
 
+/// The method that it calls; null: a function, or there is no call.
+const ast::Attribute* called_method(const ast::Call* call);
+/// The call that a statement is; null: it is none.
+const ast::Call* call_alone(const ast::Statement& statement);
+
 /// The place and the ranks along one mesh dim wherever the program reads its rank and the number of
 /// all ranks.
 std::vector<Proposal> along_dims(const ast::Program& program, const std::vector<std::string>& dims);

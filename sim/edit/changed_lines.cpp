@@ -3,17 +3,9 @@
 
 #include <algorithm>
 
-namespace shardlab {
+#include "sim/files/text_lines.h"
 
-static std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
+namespace shardlab {
 
 std::vector<ChangedLines> changed_lines(const SourceText& program, const std::string& edited) {
   const std::vector<std::string> before = lines_in(program.text()), after = lines_in(edited);

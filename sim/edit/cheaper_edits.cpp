@@ -67,15 +67,14 @@ class MoveFinder {
   // name = (value).redistribute(...)
   void at_producer(const std::string& name, const std::string& call, const CheaperEdit& like) {
     for (const StatementPlace& place : places_.all) {
-      const auto* assign = std::get_if<ast::Assign>(&place.statement->node);
-      if (assign == nullptr || assign->targets.size() != 1) continue;
-      const auto* target = std::get_if<ast::Name>(&assign->targets.front()->node);
-      if (target == nullptr || target->id != name) continue;
-      const SourceSpan span = whole_span(text_.text, *assign->value);
-      const std::string value = text_.of(*assign->value);
-      const bool atom = std::holds_alternative<ast::Name>(assign->value->node) ||
-                        std::holds_alternative<ast::Call>(assign->value->node) ||
-                        std::holds_alternative<ast::Subscript>(assign->value->node);
+      const auto assigned = plain_assignment(*place.statement);
+      if (!assigned || assigned->first != name) continue;
+      const Expression& given = *assigned->second;
+      const SourceSpan span = whole_span(text_.text, given);
+      const std::string value = text_.of(given);
+      const bool atom = std::holds_alternative<ast::Name>(given.node) ||
+                        std::holds_alternative<ast::Call>(given.node) ||
+                        std::holds_alternative<ast::Subscript>(given.node);
       CheaperEdit edit = like;
       edit.edits = {{span, (atom ? value : "(" + value + ")") + "." + call}};
       add(std::move(edit));

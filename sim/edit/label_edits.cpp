@@ -68,7 +68,7 @@ void relabel(const Expression& expression, const ast::Call& call, FoundEdits& fo
 
 // x.to_local() of what is pieces.
 void local_pieces(const Expression& expression, const ast::Call& call, FoundEdits& found) {
-  const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+  const ast::Attribute* method = called_method(&call);
   if (method == nullptr) return;
   const std::string object = found.text.of(*method->object);
   std::vector<std::string> lists = {""};
@@ -169,7 +169,7 @@ void find_moves(const Expression& left, const Expression& right, FoundEdits& fou
 }
 
 void find_labels(const Expression& expression, const ast::Call& call, FoundEdits& found) {
-  const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+  const ast::Attribute* method = called_method(&call);
   const bool of_module = method != nullptr && is_module(*method->object);
   const bool plain = call.arguments.size() > 1 && call.arguments[1].keyword.empty();
   if (plain && of_module) find_moves(*call.arguments[0].value, *call.arguments[1].value, found);

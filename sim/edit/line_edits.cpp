@@ -120,16 +120,6 @@ class SmallerParts {
   const ProgramText text_;
 };
 
-// The name and the value of `name = value`.
-std::optional<std::pair<std::string, const Expression*>> plain_assignment(
-    const ast::Statement& statement) {
-  const auto* assign = std::get_if<ast::Assign>(&statement.node);
-  if (assign == nullptr || assign->targets.size() != 1) return std::nullopt;
-  const auto* name = std::get_if<ast::Name>(&assign->targets.front()->node);
-  if (name == nullptr) return std::nullopt;
-  return std::pair{name->id, assign->value.get()};
-}
-
 // The line that a place of text_of(lines) is in, and where in it.
 std::pair<std::size_t, std::uint32_t> place_in(const ProgramLines& lines, std::uint32_t offset) {
   std::uint32_t begin = 0;
@@ -153,10 +143,9 @@ bool draws(std::string_view text) {
 class Folding {
  public:
   explicit Folding(const ProgramLines& lines)
-      : lines_(lines), source_(std::make_shared<const SourceText>("", shardlab::text_of(lines))) {
-    const auto end = static_cast<std::uint32_t>(source_->text().size());
-    tokens_ = tokenize(*source_, {0, end}, LexMode::kProgram);
-  }
+      : lines_(lines),
+        source_(std::make_shared<const SourceText>("", shardlab::text_of(lines))),
+        tokens_(tokens_of(*source_)) {}
 
   std::vector<ProgramLines> all() {
     const ast::Program program = parse_program(source_);
@@ -170,8 +159,7 @@ class Folding {
       if (const auto assigned = plain_assignment(statement)) {
         fold(statement, assigned->first, *assigned->second);
       }
-      ast::for_each_part(
-          statement, [](const Expression&) {}, [&](const ast::Block& inner) { look_at(inner); });
+      ast::for_each_block(statement, [&](const ast::Block& inner) { look_at(inner); });
     }
   }
 
@@ -219,6 +207,15 @@ class Folding {
 };
 
 }  // namespace
+
+std::optional<std::pair<std::string, const Expression*>> plain_assignment(
+    const ast::Statement& statement) {
+  const auto* assign = std::get_if<ast::Assign>(&statement.node);
+  if (assign == nullptr || assign->targets.size() != 1) return std::nullopt;
+  const auto* name = std::get_if<ast::Name>(&assign->targets.front()->node);
+  if (name == nullptr) return std::nullopt;
+  return std::pair{name->id, assign->value.get()};
+}
 
 SourceSpan whole_span(std::string_view text, const Expression& expression) {
   SourceSpan span = expression.span;

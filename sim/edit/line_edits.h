@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/edit/program_lines.h"
@@ -17,6 +19,9 @@ struct TextEdit {
   std::string text;
 };
 
+/// The name and the value of `name = value`.
+std::optional<std::pair<std::string, const ast::Expression*>> plain_assignment(
+    const ast::Statement& statement);
 /// The part of the text that the expression is, with the brackets that belong to it but not to its
 /// span: "(a + b) * c".
 SourceSpan whole_span(std::string_view text, const ast::Expression& expression);

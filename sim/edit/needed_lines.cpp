@@ -3,36 +3,9 @@
 
 #include <algorithm>
 
-#include "sim/language/syntax/lexer.h"
-
 namespace shardlab {
 
 namespace {
-
-// Names before the `=` of an assignment, or all of a statement that has none: it may change any of
-// them.
-struct NamesOfLine {
-  std::set<std::string> all, given;
-
-  explicit NamesOfLine(const ProgramLine& line) {
-    const SourceText source("", line.text);
-    const auto end = static_cast<std::uint32_t>(line.text.size());
-    int depth = 0;
-    bool assigns = false;
-    for (const Token& token : tokenize(source, {0, end}, LexMode::kExpression)) {
-      if (token.kind == TokenKind::kName) {
-        all.insert(token.text);
-        if (!assigns) given.insert(token.text);
-      }
-      if (token.kind != TokenKind::kOperator) continue;
-      if (token.text == "(" || token.text == "[" || token.text == "{") ++depth;
-      if (token.text == ")" || token.text == "]" || token.text == "}") --depth;
-      const bool compares =
-          token.text == "==" || token.text == "<=" || token.text == ">=" || token.text == "!=";
-      assigns = assigns || (depth == 0 && token.text.ends_with('=') && !compares);
-    }
-  }
-};
 
 bool shares(const std::set<std::string>& some, const std::set<std::string>& others) {
   return std::ranges::any_of(some, [&](const std::string& one) { return others.contains(one); });
@@ -43,6 +16,23 @@ bool ends_early(const ProgramLine& line) {
 }
 
 }  // namespace
+
+NamesOfLine::NamesOfLine(const ProgramLine& line) {
+  int depth = 0;
+  bool assigns = false;
+  for (const Token& token : tokens_of(SourceText("", line.text), LexMode::kExpression)) {
+    if (token.kind == TokenKind::kName) {
+      all.insert(token.text);
+      if (!assigns) given.insert(token.text);
+    }
+    if (token.kind != TokenKind::kOperator) continue;
+    if (token.text == "(" || token.text == "[" || token.text == "{") ++depth;
+    if (token.text == ")" || token.text == "]" || token.text == "}") --depth;
+    const bool compares =
+        token.text == "==" || token.text == "<=" || token.text == ">=" || token.text == "!=";
+    assigns = assigns || (depth == 0 && token.text.ends_with('=') && !compares);
+  }
+}
 
 std::vector<bool> needed_lines(const ProgramLines& lines, const std::set<int>& wanted) {
   const std::vector<NamesOfLine> names(lines.begin(), lines.end());

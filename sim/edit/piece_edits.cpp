@@ -132,15 +132,14 @@ class PieceFinder {
   std::optional<InPlace> in_place_at(const StatementPlace& place) const {
     constexpr std::string_view kCalls[] = {"all_reduce", "all_gather", "all_gather_into_tensor",
                                            "broadcast"};
-    const auto* alone = std::get_if<ast::ExpressionStatement>(&place.statement->node);
-    const auto* call = alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
-    const auto* method =
-        call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+    const ast::Call* call = call_alone(*place.statement);
+    const ast::Attribute* method = called_method(call);
     if (method == nullptr || call->arguments.empty()) return std::nullopt;
     if (std::ranges::find(kCalls, method->name) == std::end(kCalls)) return std::nullopt;
     const std::string module = text_.of(*method->object);
     if (module != "dist" && module != "torch.distributed") return std::nullopt;
-    const auto gone = places_.without(*place.statement, whole_span(text_.text, *alone->value).end);
+    const Expression& alone = *std::get<ast::ExpressionStatement>(place.statement->node).value;
+    const auto gone = places_.without(*place.statement, whole_span(text_.text, alone).end);
     if (!gone) return std::nullopt;
     return InPlace{place.statement, call, method->name, text_.of(*call->arguments[0].value), *gone};
   }

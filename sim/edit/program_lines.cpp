@@ -6,8 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "sim/language/syntax/lexer.h"
-
 namespace shardlab {
 
 namespace {
@@ -20,8 +18,7 @@ class Splitter {
   explicit Splitter(const SourceText& source) : source_(source) {}
 
   ProgramLines lines() {
-    const auto end = static_cast<std::uint32_t>(source_.text().size());
-    tokens_ = tokenize(source_, {0, end}, LexMode::kProgram);
+    tokens_ = tokens_of(source_);
     for (at_ = 0; at_ < tokens_.size(); ++at_) take(tokens_[at_]);
     return std::move(lines_);
   }
@@ -111,6 +108,19 @@ std::string text_of(const ProgramLines& lines) {
         std::string(kIndentation * static_cast<std::size_t>(line.indent), ' ') + line.text + "\n";
   }
   return out;
+}
+
+void replace_tokens(ProgramLines& lines, const std::function<bool(const Token&)>& is,
+                    const std::string& text) {
+  for (ProgramLine& line : lines) {
+    const std::vector<Token> tokens = tokens_of(SourceText("", line.text), LexMode::kExpression);
+    for (std::size_t i = tokens.size(); i-- > 0;) {
+      const bool attribute = i > 0 && tokens[i - 1].text == ".";
+      if (attribute || !is(tokens[i])) continue;
+      const SourceSpan span = tokens[i].span;
+      line.text.replace(span.begin, span.end - span.begin, text);
+    }
+  }
 }
 
 std::size_t block_end(const ProgramLines& lines, std::size_t header) {

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "sim/language/syntax/source.h"
+#include "sim/language/syntax/lexer.h"
 
 namespace shardlab {
 
@@ -26,6 +27,9 @@ inline constexpr std::size_t kIndentation = 4;
 ///   fails  ScenarioError: as the parser, of what is no token
 ProgramLines lines_of(const SourceText& program);
 std::string text_of(const ProgramLines& lines);
+/// Tokens of the lines give way to a text; no names of attributes do.
+void replace_tokens(ProgramLines& lines, const std::function<bool(const Token&)>& is,
+                    const std::string& text);
 
 /// The end of the block below a header; of any other line, the next one.
 std::size_t block_end(const ProgramLines& lines, std::size_t header);

@@ -12,8 +12,7 @@ using ast::Expression;
 using ast::Statement;
 
 const ast::Attribute* method_of(const Expression& expression, const char* name) {
-  const ast::Call* call = call_of(expression, {name});
-  return call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+  return called_method(call_of(expression, {name}));
 }
 
 ProgramPlaces::ProgramPlaces(const ast::Program& program)
@@ -30,12 +29,9 @@ void ProgramPlaces::collect(const ast::Block& block, const Statement* loop, Sour
     const bool def = std::holds_alternative<ast::Def>(statement.node);
     const std::uint32_t next = i + 1 < block.size() ? block[i + 1].span.begin : scope.end;
     const Statement* around = loop == nullptr && loops ? &statement : loop;
-    ast::for_each_part(
-        statement, [](const Expression&) {},
-        [&](const ast::Block& inner) {
-          collect(inner, def ? nullptr : around,
-                  def ? SourceSpan{statement.span.begin, next} : scope);
-        });
+    ast::for_each_block(statement, [&](const ast::Block& inner) {
+      collect(inner, def ? nullptr : around, def ? SourceSpan{statement.span.begin, next} : scope);
+    });
   }
 }
 

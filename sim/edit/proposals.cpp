@@ -100,7 +100,7 @@ class Proposer {
     if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
       calls(expression, *call);
       // A call of dist writes its argument: what is made of it in the call is read by nobody.
-      const auto* method = std::get_if<ast::Attribute>(&call->function->node);
+      const ast::Attribute* method = called_method(call);
       const bool writes = method != nullptr && is_module(*method->object) &&
                           found_.text.of(*method->object).ends_with("dist");
       for (const ast::CallArgument& argument : call->arguments) {
@@ -231,7 +231,7 @@ class Proposer {
             "the offset of a rank's piece");
       }
     }
-    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    const ast::Attribute* method = called_method(&call);
     if (method != nullptr && method->name != "to_local" && !is_module(*method->object)) {
       found_.add(EditKind::kDropped, expression, found_.text.of(*method->object),
                  "without " + method->name);
@@ -297,10 +297,8 @@ class Proposer {
 
   // x.clamp_(0) as x = x.clamp(0), dist.all_reduce(x) as x = all_reduce(x), which has a gradient.
   void out_of_place(const ast::Statement& statement) {
-    const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
-    const auto* call = alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
-    const auto* method =
-        call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+    const ast::Call* call = call_alone(statement);
+    const ast::Attribute* method = called_method(call);
     if (method == nullptr) return;
     const SourceSpan span = method->name_span;
     const std::string object = found_.text.of(*method->object);
@@ -331,8 +329,7 @@ std::vector<const ast::Statement*> by_distance(const ast::Program& program, std:
     for (const ast::Statement& statement : block) {
       const std::int64_t away = program.source->place(statement.span.begin).line - line;
       all.emplace_back(away <= 0 ? -2 * away : 2 * away + 1, &statement);
-      ast::for_each_part(
-          statement, [](const Expression&) {}, collect);
+      ast::for_each_block(statement, collect);
     }
   };
   collect(program.body);

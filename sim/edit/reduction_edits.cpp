@@ -39,7 +39,7 @@ void term_after(const Expression& expression, const ast::Call& call, FoundEdits&
 
 // (a / b).mean() as a.sum() / b.sum().
 void mean_of_ratios(const Expression& expression, const ast::Call& call, FoundEdits& found) {
-  const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+  const ast::Attribute* method = called_method(&call);
   const auto* ratio = method == nullptr ? nullptr : std::get_if<ast::Binary>(&method->object->node);
   if (ratio == nullptr || ratio->op != ast::BinaryOp::kDiv) return;
   found.add(EditKind::kWeighted, expression,
@@ -51,9 +51,8 @@ void mean_of_ratios(const Expression& expression, const ast::Call& call, FoundEd
 // all_reduce(x.mean(), "avg") of unequal pieces, and norms.
 void weighted(const Expression& expression, const ast::Call& call, FoundEdits& found) {
   if (call.arguments.empty()) return;
-  const ast::Call* inner = call_of(*call.arguments.front().value, {"mean", "norm"});
-  const auto* method =
-      inner == nullptr ? nullptr : std::get_if<ast::Attribute>(&inner->function->node);
+  const ast::Attribute* method =
+      called_method(call_of(*call.arguments.front().value, {"mean", "norm"}));
   if (method == nullptr || is_module(*method->object)) return;
   const std::string object = found.text.operand(*method->object);
   if (method->name == "norm") {

@@ -50,19 +50,21 @@ std::int64_t count_lines(const std::string& text) { return std::ranges::count(te
 
 }  // namespace
 
-Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options) {
-  Trials trials(scenario, registry, options);
+void repeat(Trials& trials, std::initializer_list<ShrinkPass> passes) {
+  for (std::int64_t kept = -1; kept != trials.kept();) {
+    kept = trials.kept();
+    for (const ShrinkPass pass : passes) pass(trials);
+  }
+}
+
+Shrunk shrink(const Scenario& scenario, const ShrinkOptions& options) {
+  Trials trials(scenario, options);
   drop_expectations(trials);
   begin_late(trials);
   shorten_names(trials);
   shrink_sizes(trials);
-  for (bool smaller = true; smaller;) {
-    smaller = false;
-    for (const auto pass : {drop_statements, unwrap_blocks, drop_entries, shrink_mesh, shrink_sizes,
-                            simplify_expressions, fold_names}) {
-      smaller = pass(trials) || smaller;
-    }
-  }
+  repeat(trials, {drop_statements, unwrap_blocks, drop_entries, shrink_mesh, shrink_sizes,
+                  simplify_expressions, fold_names});
   Sketch sketch = trials.best();
   Symptom found = symptom_of(trials.run(sketch));
   expect_failure(sketch, found);

@@ -22,6 +22,6 @@ struct Shrunk {
 
 /// The same result for the same scenario wherever there is time enough.
 ///   fails  Value: the scenario does not fail
-Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options);
+Shrunk shrink(const Scenario& scenario, const ShrinkOptions& options);
 
 }  // namespace shardlab

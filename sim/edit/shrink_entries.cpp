@@ -4,59 +4,36 @@
 #include <string_view>
 
 #include "sim/edit/shrink_passes.h"
-#include "sim/language/syntax/lexer.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 
 namespace {
 
-// A name of the program gives way to a text.
-void replace_name(ProgramLines& lines, const std::string& name, const std::string& text) {
-  for (ProgramLine& line : lines) {
-    const SourceText source("", line.text);
-    const auto end = static_cast<std::uint32_t>(line.text.size());
-    const std::vector<Token> tokens = tokenize(source, {0, end}, LexMode::kExpression);
-    for (std::size_t i = tokens.size(); i-- > 0;) {
-      if (tokens[i].kind != TokenKind::kName || tokens[i].text != name) continue;
-      if (i > 0 && tokens[i - 1].text == ".") continue;
-      const SourceSpan span = tokens[i].span;
-      line.text.replace(span.begin, span.end - span.begin, text);
-    }
-  }
-}
-
 // Each entry of the table, one after the other; a param is written out in the program.
-bool drop_each(Trials& trials, std::string_view table) {
-  if (table_of(trials.best(), table) == nullptr) return false;
-  bool kept = false;
-  const TomlTable all = *table_of(trials.best(), table);
-  for (const TomlEntry& entry : all) {
+void drop_each(Trials& trials, std::string_view table) {
+  for (const TomlEntry& entry : trials.entries(table)) {
     Sketch candidate = trials.best();
-    if (table == "params") replace_name(candidate.program, entry.key, toml_text(entry.value));
+    const auto is_param = [&](const Token& token) {
+      return token.kind == TokenKind::kName && token.text == entry.key;
+    };
+    if (table == "params") replace_tokens(candidate.program, is_param, toml_text(entry.value));
     TomlTable& left = *table_of(candidate, table);
     remove(left, entry.key);
     if (left.empty()) remove(candidate.file, table);
-    kept = trials.keeps(candidate) || kept;
+    trials.keeps(candidate);
   }
-  return kept;
 }
 
 // An input of a type alone, else without one of its other keys.
-bool plainer_inputs(Trials& trials) {
-  if (table_of(trials.best(), "inputs") == nullptr) return false;
-  bool kept = false;
-  const TomlTable all = *table_of(trials.best(), "inputs");
-  for (const TomlEntry& entry : all) {
+void plainer_inputs(Trials& trials) {
+  for (const TomlEntry& entry : trials.entries("inputs")) {
     const auto* table = std::get_if<TomlTable>(&entry.value.value);
     const TomlEntry* type = table == nullptr ? nullptr : find(*table, "type");
     if (type == nullptr) continue;
     Sketch candidate = trials.best();
     put(*table_of(candidate, "inputs"), {entry.key, {}, type->value});
-    if (trials.keeps(candidate)) {
-      kept = true;
-      continue;
-    }
+    if (trials.keeps(candidate)) continue;
     TomlTable left = *table;
     for (const TomlEntry& key : *table) {
       if (key.key == "type") continue;
@@ -64,30 +41,26 @@ bool plainer_inputs(Trials& trials) {
       remove(fewer, key.key);
       candidate = trials.best();
       put(*table_of(candidate, "inputs"), {entry.key, {}, {{}, fewer}});
-      if (!trials.keeps(candidate)) continue;
-      left = std::move(fewer);
-      kept = true;
+      if (trials.keeps(candidate)) left = std::move(fewer);
     }
   }
-  return kept;
 }
 
 }  // namespace
 
-bool drop_entries(Trials& trials) {
+void drop_entries(Trials& trials) {
   constexpr std::array<std::string_view, 5> kKept = {"title", "mesh", "inputs", "program",
                                                      "expect"};
-  bool kept = false;
   const TomlTable all = trials.best().file;
   for (const TomlEntry& entry : all) {
     if (std::ranges::find(kKept, entry.key) != kKept.end()) continue;
     Sketch candidate = trials.best();
     remove(candidate.file, entry.key);
-    kept = trials.keeps(candidate) || kept;
+    trials.keeps(candidate);
   }
-  kept = drop_each(trials, "params") || kept;
-  kept = drop_each(trials, "inputs") || kept;
-  return plainer_inputs(trials) || kept;
+  drop_each(trials, "params");
+  drop_each(trials, "inputs");
+  plainer_inputs(trials);
 }
 
 }  // namespace shardlab

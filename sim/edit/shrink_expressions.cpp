@@ -1,5 +1,6 @@
 // An operand in place of a call is another program, which one device runs as well: what is wrong
 // with it stays, unless the scenario says what is meant.
+#include <algorithm>
 #include <regex>
 
 #include "sim/edit/line_edits.h"
@@ -7,46 +8,37 @@
 
 namespace shardlab {
 
-bool shorten_names(Trials& trials) {
+void shorten_names(Trials& trials) {
   static const std::regex full(R"(\baten\.(\w+)\.\w+\()");
   ProgramLines all = trials.best().program;
   for (ProgramLine& line : all) line.text = std::regex_replace(line.text, full, "$1(");
-  if (trials.keeps(all)) return true;
-  bool kept = false;
+  if (trials.keeps(all)) return;
   for (std::size_t i = 0; i < all.size(); ++i) {
     ProgramLines lines = trials.best().program;
     lines[i].text = all[i].text;
-    kept = trials.keeps(std::move(lines)) || kept;
+    trials.keeps(std::move(lines));
   }
-  return kept;
 }
 
-bool simplify_expressions(Trials& trials) {
-  if (trials.meaning_is_given()) return false;
-  bool kept = false;
-  for (bool again = true; again;) {
-    again = false;
+void simplify_expressions(Trials& trials) {
+  if (trials.meaning_is_given()) return;
+  const auto one_more = [&] {
     const ProgramLines lines = trials.best().program;
-    for (const TextEdit& edit : smaller_parts(lines)) {
-      if (!trials.keeps(edited(lines, edit))) continue;
-      kept = again = true;
-      break;
-    }
+    return std::ranges::any_of(smaller_parts(lines), [&](const TextEdit& edit) {
+      return trials.keeps(edited(lines, edit));
+    });
+  };
+  while (one_more()) {
   }
-  return kept;
 }
 
-bool fold_names(Trials& trials) {
-  bool kept = false;
-  for (bool again = true; again;) {
-    again = false;
-    for (const ProgramLines& lines : folded(trials.best().program)) {
-      if (!trials.keeps(lines)) continue;
-      kept = again = true;
-      break;
-    }
+void fold_names(Trials& trials) {
+  const auto one_more = [&] {
+    return std::ranges::any_of(folded(trials.best().program),
+                               [&](const ProgramLines& lines) { return trials.keeps(lines); });
+  };
+  while (one_more()) {
   }
-  return kept;
 }
 
 }  // namespace shardlab

@@ -7,7 +7,6 @@
 
 #include "sim/edit/needed_lines.h"
 #include "sim/edit/shrink_passes.h"
-#include "sim/language/syntax/lexer.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {
@@ -32,24 +31,22 @@ bool is_block(const ProgramLine& line) {
 }
 
 // All that the failing statements do not need, at once.
-bool drop_unneeded(Trials& trials) {
+void drop_unneeded(Trials& trials) {
   const ProgramLines& lines = trials.best().program;
   const std::vector<bool> needed = needed_lines(lines, trials.failing());
   ProgramLines left;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (needed[i]) left.push_back(lines[i]);
   }
-  return left.size() < lines.size() && trials.keeps(std::move(left));
+  if (left.size() < lines.size()) trials.keeps(std::move(left));
 }
 
 // Those that hold say nothing of the one that fails.
-bool drop_assertions(Trials& trials) {
-  bool kept = false;
+void drop_assertions(Trials& trials) {
   for (std::size_t i = trials.best().program.size(); i-- > 0;) {
     const ProgramLines& lines = trials.best().program;
-    if (lines[i].text.starts_with("assert")) kept = trials.keeps(without(lines, i, i + 1)) || kept;
+    if (lines[i].text.starts_with("assert")) trials.keeps(without(lines, i, i + 1));
   }
-  return kept;
 }
 
 // Types of the values that names have before a line of the written text.
@@ -60,16 +57,6 @@ std::map<std::string, std::string> types_before(const ScenarioResult& result, st
     if (value.line < line && own) types[value.name] = value.type;
   }
   return types;
-}
-
-std::set<std::string> names_in(const ProgramLine& line) {
-  const SourceText source("", line.text);
-  std::set<std::string> names;
-  const auto end = static_cast<std::uint32_t>(line.text.size());
-  for (const Token& token : tokenize(source, {0, end}, LexMode::kExpression)) {
-    if (token.kind == TokenKind::kName) names.insert(token.text);
-  }
-  return names;
 }
 
 // The program from the line at `begin` on, to the one before `end`.
@@ -91,7 +78,7 @@ Sketch begun_at(const Sketch& sketch, const ScenarioResult& result, std::size_t 
     inputs = table_of(late, "inputs");
   }
   for (const ProgramLine& one : late.program) {
-    for (const std::string& name : names_in(one)) {
+    for (const std::string& name : NamesOfLine(one).all) {
       const auto type = types.find(name);
       if (type != types.end()) put(*inputs, {name, {}, toml_string(type->second)});
     }
@@ -101,14 +88,14 @@ Sketch begun_at(const Sketch& sketch, const ScenarioResult& result, std::size_t 
 
 }  // namespace
 
-bool begin_late(Trials& trials) {
+void begin_late(Trials& trials) {
   const ProgramLines& lines = trials.best().program;
   const auto fails = [&](const ProgramLine& line) {
     return std::ranges::any_of(line.from, [&](int one) { return trials.failing().contains(one); });
   };
   const auto first = std::ranges::find_if(lines, fails);
-  if (first == lines.end() || first->indent > 0) return false;
-  if (table_of(trials.best(), "reference") != nullptr) return false;
+  if (first == lines.end() || first->indent > 0) return;
+  if (table_of(trials.best(), "reference") != nullptr) return;
   const auto at = static_cast<std::size_t>(first - lines.begin());
   const Sketch sketch = trials.best();
   const ScenarioResult result = trials.run(sketch);
@@ -117,50 +104,44 @@ bool begin_late(Trials& trials) {
   for (std::size_t before = 1; before < at; before *= 2) {
     if (sketch.program[at - before].indent > 0) continue;
     for (const std::size_t last : {statement_end(sketch.program, end - 1), sketch.program.size()}) {
-      if (trials.keeps(begun_at(sketch, result, at - before, last))) return true;
+      if (trials.keeps(begun_at(sketch, result, at - before, last))) return;
     }
   }
-  return false;
 }
 
-bool drop_expectations(Trials& trials) {
+void drop_expectations(Trials& trials) {
   constexpr std::string_view kNeeded[] = {"grads", "implicit", "tolerance", "verify"};
-  const TomlTable* given = table_of(trials.best(), "expect");
-  if (given == nullptr) return false;
+  if (table_of(trials.best(), "expect") == nullptr) return;
   Sketch candidate = trials.best();
   std::erase_if(*table_of(candidate, "expect"), [&](const TomlEntry& entry) {
     return std::ranges::find(kNeeded, entry.key) == std::end(kNeeded);
   });
-  bool kept = trials.keeps(candidate);
-  const TomlTable all = *table_of(trials.best(), "expect");
-  for (const TomlEntry& entry : all) {
+  trials.keeps(candidate);
+  for (const TomlEntry& entry : trials.entries("expect")) {
     candidate = trials.best();
     remove(*table_of(candidate, "expect"), entry.key);
-    kept = trials.keeps(candidate) || kept;
+    trials.keeps(candidate);
   }
-  return kept;
 }
 
-bool drop_statements(Trials& trials) {
+void drop_statements(Trials& trials) {
   if (trials.meaning_is_given()) {
-    const bool kept = drop_assertions(trials);
-    return drop_unneeded(trials) || kept;
+    drop_assertions(trials);
+    return drop_unneeded(trials);
   }
-  bool kept = false;
   for (std::size_t chunk = std::max<std::size_t>(trials.best().program.size() / 2, 1);;
        chunk /= 2) {
     for (std::size_t end = trials.best().program.size(); end > 0;) {
       const std::size_t begin = end > chunk ? end - chunk : 0;
-      kept = trials.keeps(without(trials.best().program, begin, end)) || kept;
+      trials.keeps(without(trials.best().program, begin, end));
       end = std::min(begin, trials.best().program.size());
     }
-    if (chunk <= 1) return kept;
+    if (chunk <= 1) return;
   }
 }
 
-bool unwrap_blocks(Trials& trials) {
-  if (trials.meaning_is_given()) return false;
-  bool kept = false;
+void unwrap_blocks(Trials& trials) {
+  if (trials.meaning_is_given()) return;
   for (std::size_t i = trials.best().program.size(); i-- > 0;) {
     const ProgramLines& lines = trials.best().program;
     if (i >= lines.size() || !is_block(lines[i])) continue;
@@ -170,9 +151,8 @@ bool unwrap_blocks(Trials& trials) {
       do --begin;
       while (lines[begin].indent != lines[i].indent);
     }
-    kept = trials.keeps(unwrapped(lines, begin, i)) || kept;
+    trials.keeps(unwrapped(lines, begin, i));
   }
-  return kept;
 }
 
 }  // namespace shardlab

@@ -5,7 +5,6 @@
 
 #include "sim/edit/shrink_passes.h"
 #include "sim/edit/type_sizes.h"
-#include "sim/language/syntax/lexer.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {
@@ -34,33 +33,17 @@ void resize(TomlEntry& input, std::int64_t from, std::int64_t to) {
   *type = toml_string(sizes.text());
   auto* table = std::get_if<TomlTable>(&input.value.value);
   if (table == nullptr) return;
-  const auto values = std::ranges::find(*table, "values", &TomlEntry::key);
-  if (values != table->end()) cut_values(values->value, sizes.sizes, 0);
+  if (TomlEntry* values = find(*table, "values")) cut_values(values->value, sizes.sizes, 0);
 }
 
-std::set<std::int64_t> sizes_of(const Sketch& sketch) {
+std::set<std::int64_t> sizes_of(TomlTable inputs) {
   std::set<std::int64_t> all;
-  const TomlTable* inputs = table_of(sketch, "inputs");
-  if (inputs == nullptr) return all;
-  for (TomlEntry input : *inputs) {
+  for (TomlEntry& input : inputs) {
     const TomlValue* type = type_of(input);
     if (type == nullptr) continue;
     for (const std::int64_t size : TypeSizes(text_at(*type)).sizes) all.insert(size);
   }
   return all;
-}
-
-void replace_number(ProgramLines& lines, std::int64_t from, std::int64_t to) {
-  for (ProgramLine& line : lines) {
-    const SourceText source("", line.text);
-    const auto end = static_cast<std::uint32_t>(line.text.size());
-    const std::vector<Token> tokens = tokenize(source, {0, end}, LexMode::kExpression);
-    for (std::size_t i = tokens.size(); i-- > 0;) {
-      if (tokens[i].kind != TokenKind::kInt || tokens[i].integer != from) continue;
-      const SourceSpan span = tokens[i].span;
-      line.text.replace(span.begin, span.end - span.begin, std::to_string(to));
-    }
-  }
 }
 
 Sketch resized(const Sketch& sketch, std::int64_t from, std::int64_t to, bool in_program) {
@@ -72,17 +55,19 @@ Sketch resized(const Sketch& sketch, std::int64_t from, std::int64_t to, bool in
       if (value != nullptr && *value == from) *value = to;
     }
   }
-  if (in_program) replace_number(out.program, from, to);
+  const auto is_size = [&](const Token& token) {
+    return token.kind == TokenKind::kInt && token.integer == from;
+  };
+  if (in_program) replace_tokens(out.program, is_size, std::to_string(to));
   return out;
 }
 
-bool shrink_size(Trials& trials, std::int64_t from) {
+void shrink_size(Trials& trials, std::int64_t from) {
   for (std::int64_t to = 2; to < std::min(from, kMostTried); ++to) {
     for (const bool in_program : {true, false}) {
-      if (trials.keeps(resized(trials.best(), from, to, in_program))) return true;
+      if (trials.keeps(resized(trials.best(), from, to, in_program))) return;
     }
   }
-  return false;
 }
 
 // "@dp", "@(dp,tp)", "{sum:dp}" without one mesh dim.
@@ -124,35 +109,23 @@ bool drop_mesh_dim(Trials& trials, const std::string& dim) {
 
 }  // namespace
 
-bool shrink_sizes(Trials& trials) {
-  if (table_of(trials.best(), "inputs") == nullptr) return false;
-  bool kept = false;
-  const std::set<std::int64_t> sizes = sizes_of(trials.best());
+void shrink_sizes(Trials& trials) {
+  const std::set<std::int64_t> sizes = sizes_of(trials.entries("inputs"));
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    kept = shrink_size(trials, *size) || kept;
+    shrink_size(trials, *size);
   }
-  return kept;
 }
 
-bool shrink_mesh(Trials& trials) {
-  if (table_of(trials.best(), "mesh") == nullptr) return false;
-  bool kept = false;
-  const TomlTable all = *table_of(trials.best(), "mesh");
-  for (const TomlEntry& dim : all) {
-    if (drop_mesh_dim(trials, dim.key)) {
-      kept = true;
-      continue;
-    }
+void shrink_mesh(Trials& trials) {
+  for (const TomlEntry& dim : trials.entries("mesh")) {
+    if (drop_mesh_dim(trials, dim.key)) continue;
     const auto* size = std::get_if<std::int64_t>(&dim.value.value);
     for (std::int64_t to = 1; size != nullptr && to < std::min(*size, kMostTried); ++to) {
       Sketch candidate = trials.best();
       put(*table_of(candidate, "mesh"), {dim.key, {}, {{}, to}});
-      if (has_one_rank(candidate) || !trials.keeps(candidate)) continue;
-      kept = true;
-      break;
+      if (!has_one_rank(candidate) && trials.keeps(candidate)) break;
     }
   }
-  return kept;
 }
 
 }  // namespace shardlab

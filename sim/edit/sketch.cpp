@@ -29,16 +29,15 @@ void set(TomlTable& table, std::string_view path, TomlValue value) {
   const std::string key(path.substr(0, dot));
   if (dot == std::string_view::npos) return put(table, {key, {}, std::move(value)});
   if (find(table, key) == nullptr) table.push_back({key, {}, {{}, TomlTable{}}});
-  const auto inner = std::ranges::find(table, key, &TomlEntry::key);
-  set(std::get<TomlTable>(inner->value.value), path.substr(dot + 1), std::move(value));
+  set(std::get<TomlTable>(find(table, key)->value.value), path.substr(dot + 1), std::move(value));
 }
 
 void keep_expectations(TomlTable& file) {
-  const auto expect = std::ranges::find(file, "expect", &TomlEntry::key);
-  if (expect == file.end()) return;
+  TomlEntry* expect = find(file, "expect");
+  if (expect == nullptr) return;
   auto& table = std::get<TomlTable>(expect->value.value);
   for (const char* key : {"cause", "line", "error", "verdict"}) remove(table, key);
-  if (table.empty()) file.erase(expect);
+  if (table.empty()) remove(file, "expect");
 }
 
 // `header`: "[mesh]".
@@ -50,11 +49,10 @@ std::string text_of_table(std::string header, const TomlTable& table) {
 
 // Statements of [reference] that fit in a line share it.
 void join_reference(TomlTable& file) {
-  const auto reference = std::ranges::find(file, "reference", &TomlEntry::key);
-  if (reference == file.end()) return;
-  auto& table = std::get<TomlTable>(reference->value.value);
-  const auto code = std::ranges::find(table, "code", &TomlEntry::key);
-  if (code == table.end()) return;
+  TomlEntry* reference = find(file, "reference");
+  if (reference == nullptr) return;
+  TomlEntry* code = find(std::get<TomlTable>(reference->value.value), "code");
+  if (code == nullptr) return;
   std::string joined;
   for (const ProgramLine& line : lines_of(*std::get<SourcePtr>(code->value.value))) {
     if (line.indent > 0 || line.text.find('\n') != std::string::npos) return;
@@ -77,8 +75,8 @@ bool is_list_of_tables(const TomlEntry& entry) {
 }  // namespace
 
 TomlTable* table_of(Sketch& sketch, std::string_view name) {
-  const auto found = std::ranges::find(sketch.file, name, &TomlEntry::key);
-  return found == sketch.file.end() ? nullptr : std::get_if<TomlTable>(&found->value.value);
+  TomlEntry* entry = find(sketch.file, name);
+  return entry == nullptr ? nullptr : std::get_if<TomlTable>(&entry->value.value);
 }
 
 const TomlTable* table_of(const Sketch& sketch, std::string_view name) {
@@ -87,11 +85,10 @@ const TomlTable* table_of(const Sketch& sketch, std::string_view name) {
 }
 
 void put(TomlTable& table, TomlEntry entry) {
-  const auto found = std::ranges::find(table, entry.key, &TomlEntry::key);
-  if (found == table.end()) {
-    table.push_back(std::move(entry));
-  } else {
+  if (TomlEntry* found = find(table, entry.key)) {
     *found = std::move(entry);
+  } else {
+    table.push_back(std::move(entry));
   }
 }
 
@@ -103,8 +100,8 @@ TomlValue* type_of(TomlEntry& input) {
   if (std::holds_alternative<SourcePtr>(input.value.value)) return &input.value;
   auto* table = std::get_if<TomlTable>(&input.value.value);
   if (table == nullptr) return nullptr;
-  const auto found = std::ranges::find(*table, "type", &TomlEntry::key);
-  return found == table->end() ? nullptr : &found->value;
+  TomlEntry* type = find(*table, "type");
+  return type == nullptr ? nullptr : &type->value;
 }
 
 Sketch sketch_of(const Scenario& scenario) {
@@ -122,8 +119,8 @@ Sketch sketch_of(const Scenario& scenario) {
   sketch.file.insert(after, {"program", {}, {{}, TomlTable{}}});
   if (TomlTable* inputs = table_of(sketch, "inputs")) {
     for (const ScenarioInput& input : scenario.inputs) {
-      const auto entry = std::ranges::find(*inputs, input.name, &TomlEntry::key);
-      if (TomlValue* type = type_of(*entry)) *type = toml_string(input.type.text->text());
+      TomlValue* type = type_of(*find(*inputs, input.name));
+      if (type != nullptr) *type = toml_string(input.type.text->text());
     }
   }
   return sketch;

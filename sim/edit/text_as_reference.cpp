@@ -27,9 +27,7 @@ std::string text_as_reference(const Scenario& scenario, const std::set<std::stri
     return "";
   }
   std::string text = scenario.program->source->text();
-  const auto end = static_cast<std::uint32_t>(text.size());
-  const std::vector<Token> tokens =
-      tokenize(*scenario.program->source, {0, end}, LexMode::kProgram);
+  const std::vector<Token> tokens = tokens_of(*scenario.program->source);
   for (std::size_t i = tokens.size(); i-- > 0;) {
     const bool hidden = tokens[i].kind == TokenKind::kName && !kept.contains(tokens[i].text) &&
                         std::ranges::binary_search(bound, tokens[i].text);

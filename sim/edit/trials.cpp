@@ -7,22 +7,21 @@
 #include <optional>
 
 #include "base/fix.h"
+#include "dispatch/all_ops.h"
 #include "sim/scenario/cause.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace shardlab {
 
-ScenarioResult run_changed(const std::string& text, const Scenario& from,
-                           const OpRegistry& registry, ScenarioOptions options) {
+ScenarioResult run_changed(const std::string& text, const Scenario& from, ScenarioOptions options) {
   constexpr std::int64_t kMostSteps = 10'000;
   options.step_limit = std::min(options.step_limit, kMostSteps);
   const auto source = std::make_shared<const SourceText>(from.file->file(), text);
-  const ScenarioFile file = ScenarioFile::read(source, {});
-  return run_scenario(file.at(file.points().front()), registry, options);
+  return run_scenario(ScenarioFile::read(source, {}).first(), all_ops(), options);
 }
 
 std::optional<bool> computes_the_same(const Scenario& changed, const Scenario& before,
-                                      const OpRegistry& registry, const ScenarioOptions& options) {
+                                      const ScenarioOptions& options) {
   if (before.reference != nullptr) return true;
   Scenario alone = changed;
   alone.reference = before.program;
@@ -30,7 +29,7 @@ std::optional<bool> computes_the_same(const Scenario& changed, const Scenario& b
   alone.mesh.ranks.reset();
   for (ScenarioMeshDim& dim : alone.mesh.dims) dim.size = 1;
   alone.expect = {};
-  const ScenarioResult result = run_scenario(alone, registry, options);
+  const ScenarioResult result = run_scenario(alone, all_ops(), options);
   const auto& judgement = result.judgement;
   if (result.run.error || !std::ranges::all_of(judgement.expectations, &ExpectationReport::met)) {
     return std::nullopt;
@@ -48,8 +47,8 @@ std::vector<int> lines_behind(const ProgramLines& program, std::int64_t first_li
   return {};
 }
 
-Trials::Trials(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options)
-    : scenario_(scenario), registry_(registry), options_(options), best_(sketch_of(scenario)) {
+Trials::Trials(const Scenario& scenario, const ShrinkOptions& options)
+    : scenario_(scenario), options_(options), best_(sketch_of(scenario)) {
   const WrittenSketch text = written(best_);
   failure_ = shardlab::symptom_of(run(best_));
   if (failure_.kind == Symptom::Kind::kNone) {
@@ -68,13 +67,18 @@ Trials::Trials(const Scenario& scenario, const OpRegistry& registry, const Shrin
   most_seconds_ = std::max(options.most_time * seconds(), options.least_seconds);
 }
 
+TomlTable Trials::entries(std::string_view table) const {
+  const TomlTable* entries = table_of(best_, table);
+  return entries == nullptr ? TomlTable() : *entries;
+}
+
 ScenarioResult Trials::run(const Sketch& sketch) const {
-  return run_changed(written(sketch).text, scenario_, registry_, options_.run);
+  return run_changed(written(sketch).text, scenario_, options_.run);
 }
 
 Symptom Trials::failure_of_run(const WrittenSketch& text) const {
   try {
-    return shardlab::symptom_of(run_changed(text.text, scenario_, registry_, options_.run));
+    return shardlab::symptom_of(run_changed(text.text, scenario_, options_.run));
   } catch (const Error&) {
     return {};  // it cannot run as it is written now
   }
@@ -113,6 +117,7 @@ bool Trials::keeps(const Sketch& candidate) {
   const Symptom found = failure_of_run(text);
   if (!found.is_like(failure_) || !at_same_lines(text, candidate, found)) return false;
   best_ = candidate;
+  ++kept_;
   if (options_.progress) options_.progress(runs_, best_.program.size());
   return true;
 }

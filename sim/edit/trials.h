@@ -25,10 +25,12 @@ class Trials {
  public:
   /// Runs the scenario as it is written out. All arguments outlive it.
   ///   fails  Value: it does not fail, or its cause is not known
-  Trials(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options);
+  Trials(const Scenario& scenario, const ShrinkOptions& options);
 
   /// The smallest one so far that fails as the first.
   const Sketch& best() const { return best_; }
+  /// The entries that a table of it has now; none where it has no such table.
+  TomlTable entries(std::string_view table) const;
   /// Runs the candidate, which becomes the best one where it fails alike. False of one that was
   /// tried before, and of all others when there is no more time.
   bool keeps(const Sketch& candidate);
@@ -41,6 +43,8 @@ class Trials {
   /// place of a call means something else.
   bool meaning_is_given() const;
   std::int64_t runs() const { return runs_; }
+  /// Candidates that became the best one.
+  std::int64_t kept() const { return kept_; }
   double seconds() const { return watch_.seconds(); }
   bool out_of_time() const { return out_of_time_; }
   /// One run; nothing is remembered of it.
@@ -51,13 +55,12 @@ class Trials {
   bool at_same_lines(const WrittenSketch& text, const Sketch& sketch, const Symptom& found) const;
 
   const Scenario& scenario_;
-  const OpRegistry& registry_;
   const ShrinkOptions& options_;
   Sketch best_;
   Symptom failure_;        ///< of the first
   std::set<int> failing_;  ///< its lines, as ProgramLine::from counts them
   std::set<std::string> tried_;
-  std::int64_t runs_ = 0;
+  std::int64_t runs_ = 0, kept_ = 0;
   bool out_of_time_ = false;
   Stopwatch watch_;
   double most_seconds_ = 0;
@@ -66,14 +69,13 @@ class Trials {
 /// Runs what was written of a changed scenario, whose loops may have lost their ends; `from` is the
 /// one that it was.
 ///   fails  ScenarioError: it cannot run as it is written now
-ScenarioResult run_changed(const std::string& text, const Scenario& from,
-                           const OpRegistry& registry, ScenarioOptions options);
+ScenarioResult run_changed(const std::string& text, const Scenario& from, ScenarioOptions options);
 
 /// Whether, in a world of one, which ranks do not part, each value of the changed scenario is what
 /// the program as it was gives. Nothing where one of them fails there; true where [reference] says
 /// what is meant.
 std::optional<bool> computes_the_same(const Scenario& changed, const Scenario& before,
-                                      const OpRegistry& registry, const ScenarioOptions& options);
+                                      const ScenarioOptions& options);
 
 /// The lines of the first program that a line of the written one has parts of; empty: it is outside
 /// of the program.

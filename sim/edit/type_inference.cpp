@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/text_of_list.h"
+#include "dispatch/all_ops.h"
 #include "mesh/spec.h"
 #include "sim/language/run/call_names.h"
 #include "sim/language/run/def_use.h"
@@ -71,9 +72,7 @@ class Statements {
         inner = made->function->path + ".";
       }
       if (std::holds_alternative<ast::Class>(statement.node)) continue;
-      ast::for_each_part(
-          statement, [](const ast::Expression&) {},
-          [&](const ast::Block& part) { walk(part, inner); });
+      ast::for_each_block(statement, [&](const ast::Block& part) { walk(part, inner); });
     }
   }
 
@@ -130,11 +129,8 @@ struct Findings {
 
 class Inference {
  public:
-  Inference(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options)
-      : scenario_(scenario),
-        registry_(registry),
-        options_(options),
-        statements_(Statements(scenario).all()) {}
+  Inference(const Scenario& scenario, const ScenarioOptions& options)
+      : scenario_(scenario), options_(options), statements_(Statements(scenario).all()) {}
 
   InferredTypes run() {
     auto other = std::async(std::launch::async, [&] { return claimed(scenario_.seed + 1); });
@@ -168,7 +164,7 @@ class Inference {
     scenario.seed = seed;
     scenario.program = std::make_shared<const ast::Program>(
         parse_program(std::make_shared<const SourceText>(source.file(), text)));
-    return {run_scenario(scenario, registry_, options_), std::move(made)};
+    return {run_scenario(scenario, all_ops(), options_), std::move(made)};
   }
 
   void take(const ClaimedRun& run) {
@@ -343,7 +339,6 @@ class Inference {
   }
 
   const Scenario& scenario_;
-  const OpRegistry& registry_;
   const ScenarioOptions& options_;
   const std::vector<NamedAt> statements_;
   std::map<std::pair<std::size_t, std::string>, Findings> found_;
@@ -354,9 +349,8 @@ class Inference {
 
 }  // namespace
 
-InferredTypes infer_types(const Scenario& scenario, const OpRegistry& registry,
-                          const ScenarioOptions& options) {
-  return Inference(scenario, registry, options).run();
+InferredTypes infer_types(const Scenario& scenario, const ScenarioOptions& options) {
+  return Inference(scenario, options).run();
 }
 
 }  // namespace shardlab

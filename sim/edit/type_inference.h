@@ -8,7 +8,6 @@
 namespace shardlab {
 
 ///   fails  ScenarioError: the scenario cannot run as it is written
-InferredTypes infer_types(const Scenario& scenario, const OpRegistry& registry,
-                          const ScenarioOptions& options);
+InferredTypes infer_types(const Scenario& scenario, const ScenarioOptions& options);
 
 }  // namespace shardlab

@@ -39,8 +39,9 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-std::vector<std::string> read_lines(const std::string& path) {
-  const std::string text = read_text(path);
+std::vector<std::string> read_lines(const std::string& path) { return lines_in(read_text(path)); }
+
+std::vector<std::string> lines_in(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());

@@ -30,24 +30,6 @@ std::int64_t rank_at(const ProgramGraph& graph, std::size_t index) {
   return graph.ranks.empty() ? static_cast<std::int64_t>(index) : graph.ranks[index];
 }
 
-// "[[0, 1], [2, 3]]"; without ranks they count from 0. No op makes such a list, as one would make
-// arange(4).reshape([2, 2]).
-std::string nested_ranks(const std::vector<std::int64_t>& ranks, const Dims& shape) {
-  std::vector<std::string> texts;
-  for (std::int64_t i = 0; i < product(shape); ++i) {
-    texts.push_back(std::to_string(ranks.empty() ? i : ranks[static_cast<std::size_t>(i)]));
-  }
-  for (std::size_t dim = shape.size(); dim-- > 0;) {
-    std::vector<std::string> rows;
-    const auto size = static_cast<std::ptrdiff_t>(shape[dim]);
-    for (auto at = texts.begin(); at != texts.end(); at += size) {
-      rows.push_back("[" + text_of_list(std::vector<std::string>(at, at + size), ", ") + "]");
-    }
-    texts = std::move(rows);
-  }
-  return texts[0];
-}
-
 class ScenarioWriter final : public GraphWriter {
  public:
   ScenarioWriter(const ProgramGraph& graph, const OpRegistry& registry,
@@ -97,8 +79,7 @@ class ScenarioWriter final : public GraphWriter {
     for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
       text += fmt::format("{} = {}\n", dim_name(mesh, dim), mesh.shape[dim]);
     }
-    if (!mesh.ranks.empty())
-      text += fmt::format("ranks = {}\n", nested_ranks(mesh.ranks, mesh.shape));
+    if (!mesh.ranks.empty()) text += fmt::format("ranks = {}\n", nested_ranks(mesh));
     return text;
   }
 
@@ -117,12 +98,10 @@ class ScenarioWriter final : public GraphWriter {
 
   std::string making(std::int32_t number) {
     const GraphMesh& made = mesh_of(number);
-    std::vector<std::string> names;
-    for (const std::string& name : made.names) names.push_back(toml_quoted(name));
     const std::string named =
-        names.empty() ? "" : fmt::format(", mesh_dim_names=[{}]", text_of_list(names, ", "));
+        made.names.empty() ? "" : ", mesh_dim_names=" + quoted_list(made.names);
     return fmt::format("{} = DeviceMesh(\"cpu\", {}{}, preserve_rank_order=True)", mesh(number),
-                       nested_ranks(made.ranks, made.shape), named);
+                       nested_ranks(made), named);
   }
 
   std::string inputs() {
@@ -169,9 +148,8 @@ class ScenarioWriter final : public GraphWriter {
   std::string expectations() const {
     std::string text = "[expect]\n";
     if (names_ != nullptr) {
-      std::vector<std::string> quoted;
-      for (const std::string& name : names_->gradients) quoted.push_back(toml_quoted(name));
-      return quoted.empty() ? "" : text + fmt::format("grads = [{}]\n", text_of_list(quoted, ", "));
+      if (names_->gradients.empty()) return "";
+      return text + "grads = " + quoted_list(names_->gradients) + "\n";
     }
     if (graph().policies.implicit != "allow" && !graph().policies.implicit.empty()) {
       text += fmt::format("implicit = {}\n", toml_quoted(graph().policies.implicit));
@@ -205,9 +183,25 @@ class ScenarioWriter final : public GraphWriter {
 
   // Values and arguments.
 
+  static std::string quoted_list(std::vector<std::string> texts) {
+    for (std::string& text : texts) text = toml_quoted(text);
+    return list(texts);
+  }
+
   static std::string toml_number(const Scalar& value) {
     if (value.category() == Category::kBool) return value.to_bool() ? "true" : "false";
     return value.text();
+  }
+
+  // "[[0, 1], [2, 3]]"; without ranks they count from 0. No op makes such a list, as one would make
+  // arange(4).reshape([2, 2]).
+  std::string nested_ranks(const GraphMesh& mesh) const {
+    std::vector<Scalar> ranks(mesh.ranks.begin(), mesh.ranks.end());
+    while (mesh.ranks.empty() && std::ssize(ranks) < product(mesh.shape)) {
+      ranks.emplace_back(std::ssize(ranks));
+    }
+    std::size_t next = 0;
+    return nested(ranks, mesh.shape, 0, next, toml_number);
   }
 
   std::string nested(const std::vector<Scalar>& values, const Dims& shape, std::size_t dim,
@@ -269,11 +263,7 @@ class ScenarioWriter final : public GraphWriter {
     return part(mesh);
   }
 
-  std::string part(const GraphMesh& mesh) {
-    std::vector<std::string> dims;
-    for (const std::string& dim : mesh.part) dims.push_back(toml_quoted(dim));
-    return fmt::format("{}[{}]", this->mesh(mesh.base), text_of_list(dims, ", "));
-  }
+  std::string part(const GraphMesh& mesh) { return this->mesh(mesh.base) + quoted_list(mesh.part); }
 
   // tp="S(0)", for the dims that are not replicated.
   std::vector<std::string> placed(const ValueType& type) {
@@ -722,14 +712,7 @@ class ScenarioWriter final : public GraphWriter {
         refuse("its backward makes, or writes, a value that others take");
       }
     }
-    std::string lines;
-    const std::string code = this->body(body.begin + 1, body.end);
-    for (std::size_t at = 0; at < code.size();) {
-      const std::size_t end = code.find('\n', at) + 1;
-      lines += "        " + code.substr(at, end - at);
-      at = end;
-    }
-    return lines;
+    return indented_code(this->body(body.begin + 1, body.end), "        ");
   }
 
   std::map<std::int32_t, bool> has_tensors_;                     // meshes of one dim

@@ -33,15 +33,13 @@ class GraphWriter {
     bool no_grad = false;     ///< nothing is recorded
     bool records = false;     ///< inside of a hook, where else nothing is recorded
     bool replicates = false;  ///< a plain tensor next to a DTensor is a replica
-    bool targets = false;     ///< views are there to be overwritten
     bool operator==(const Around&) const = default;
   };
 
   Around around_of(const GraphNode& node) const {
     return {.no_grad = !node.taped && !in_body_,
             .records = node.taped && in_body_,
-            .replicates = node.replicates,
-            .targets = node.target_view};
+            .replicates = node.replicates};
   }
 
   /// Both outlive the writer.

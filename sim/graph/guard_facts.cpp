@@ -40,8 +40,7 @@ std::int32_t first_use(const std::vector<Token>& tokens, const SourceText& sourc
 
 void add_params(const Scenario& scenario, std::vector<Guard>& facts) {
   const SourceText& source = *scenario.program->source;
-  const auto size = static_cast<std::uint32_t>(source.text().size());
-  const std::vector<Token> tokens = tokenize(source, {0, size}, LexMode::kProgram);
+  const std::vector<Token> tokens = tokens_of(source);
   for (const auto& [name, value] : scenario.params) {
     const std::int32_t line = first_use(tokens, source, name);
     if (line == 0) continue;

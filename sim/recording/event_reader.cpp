@@ -169,6 +169,12 @@ std::int32_t EventReader::chosen(const std::vector<std::int32_t>& of_ranks) {
   return known->second;
 }
 
+std::int32_t EventReader::number_on(const Json& number, std::size_t rank) const {
+  const auto own = integer_of<std::int32_t>(of_rank(number, rank));
+  if (own < 0 || own >= std::ssize(given_)) refuse_recorded("a value that is not there");
+  return own;
+}
+
 std::int32_t EventReader::made(const Json& number) {
   std::int32_t result = -1;
   if (!is_of_ranks(number)) {
@@ -183,8 +189,7 @@ std::int32_t EventReader::made(const Json& number) {
   require_ranks(number, program_.ranks);
   result = program_.values++;
   for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
-    const auto own = integer_of<std::int32_t>(of_rank(number, rank));
-    if (own < 0 || own >= std::ssize(given_)) refuse_recorded("a value that is not there");
+    const std::int32_t own = number_on(number, rank);
     numbers_.try_emplace(own, program_.ranks, own).first->second[rank] = result;
   }
   given_.push_back(true);
@@ -194,8 +199,7 @@ std::int32_t EventReader::made(const Json& number) {
 void EventReader::take_as_given(const Json& number, const EventValue& value) {
   require_ranks(number, program_.ranks);
   for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
-    const auto own = integer_of<std::int32_t>(of_rank(number, rank));
-    if (own < 0 || own >= std::ssize(given_)) refuse_recorded("a value that is not there");
+    const std::int32_t own = number_on(number, rank);
     const auto renamed = numbers_.find(own);
     const std::int32_t here = renamed == numbers_.end() ? own : renamed->second[rank];
     if (is_given(here)) continue;
@@ -449,19 +453,15 @@ void EventReader::check(const Json& json, const KindRow& row) const {
     const auto* tensors = event_.args.empty()
                               ? nullptr
                               : std::get_if<std::vector<GraphArgument>>(&event_.args[0].value);
-    const auto is_number = [&](std::size_t at) {
-      const auto* number =
-          at < event_.args.size() ? std::get_if<Scalar>(&event_.args[at].value) : nullptr;
-      return number != nullptr && number->category() == Category::kInteger;
-    };
-    const bool one = tensors != nullptr && tensors->size() == 1 && is_number(2) && is_number(3) &&
+    const auto peer = number_at(event_.args, 2);
+    const bool one = tensors != nullptr && tensors->size() == 1 && peer &&
+                     number_at(event_.args, 3) &&
                      std::holds_alternative<ValueRef>(tensors->front().value) && event_.group >= 0;
     if (!one || event_.rank < 0) {
       refuse_recorded("a send or receive without tensor, group, peer and tag");
     }
-    const auto peer = std::get<Scalar>(event_.args[2].value).to_int();
     const auto& group = program_.groups[static_cast<std::size_t>(event_.group)].front();
-    if (peer < 0 || peer >= std::ssize(group)) {
+    if (*peer < 0 || *peer >= std::ssize(group)) {
       refuse_recorded("a message to a rank that is not in the group");
     }
   }

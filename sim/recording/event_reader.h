@@ -47,6 +47,8 @@ class EventReader {
   bool is_given(std::int32_t number) const {
     return number >= 0 && number < std::ssize(given_) && given_[static_cast<std::size_t>(number)];
   }
+  // The file's number of a value that has one of each rank.
+  std::int32_t number_on(const Json& number, std::size_t rank) const;
   // The number of a value that the event makes.
   std::int32_t made(const Json& number);
   // A call may have, on some ranks, a value of its own that no op has given: another view.

@@ -67,18 +67,20 @@ void ExportedModules::leave() {
 }
 
 std::string ExportedModules::text() const {
-  std::string text = open_.empty() ? "" : open_.back().path;
-  if (place_) text += fmt::format("{}{}:{}", text.empty() ? "" : "  ", place_->file, place_->line);
+  const std::string text =
+      place_text(open_.empty() ? "" : open_.back().path, place_ ? &*place_ : nullptr);
   return text.empty() ? "" : " (" + text + ")";
 }
 
+std::int32_t ExportedModules::number_of(const std::string& path) {
+  const auto next = static_cast<std::int32_t>(program_.modules.size());
+  const auto [known, fresh] = paths_.try_emplace(path, next);
+  if (fresh) program_.modules.push_back(path);
+  return known->second;
+}
+
 void ExportedModules::describe(RecordedEvent& event) {
-  if (!open_.empty()) {
-    const auto next = static_cast<std::int32_t>(program_.modules.size());
-    const auto [known, fresh] = paths_.try_emplace(open_.back().path, next);
-    if (fresh) program_.modules.push_back(known->first);
-    event.module = known->second;
-  }
+  if (!open_.empty()) event.module = number_of(open_.back().path);
   if (place_) {
     const auto next = static_cast<std::int32_t>(program_.places.size());
     const auto [known, fresh] = places_.try_emplace({place_->file, place_->line}, next);
@@ -114,8 +116,7 @@ void ExportedModules::write() {
 void ExportedModules::write(const Open& module, std::size_t end) {
   using Use = std::pair<std::size_t, std::int32_t>;
   RecordedEvent event{.kind = RecordedKind::kModule, .name = module.type};
-  event.module = paths_.try_emplace(module.path, std::ssize(program_.modules)).first->second;
-  if (at(event.module) == program_.modules.size()) program_.modules.push_back(module.path);
+  event.module = number_of(module.path);
   event.first_call = module.first;
   event.end_call = end;
   for (auto take = std::ranges::lower_bound(takes_, module.first, {}, &Use::first);

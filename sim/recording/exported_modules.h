@@ -49,6 +49,7 @@ class ExportedModules {
   };
   static std::vector<Open> opened(std::string_view stack);
   static std::optional<RecordedPlace> place_in(std::string_view trace);
+  std::int32_t number_of(const std::string& path);
   void leave();
   void write(const Open& module, std::size_t end);
 

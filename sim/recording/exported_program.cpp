@@ -134,23 +134,15 @@ class StoredTensors {
   std::map<std::string_view, Entry, std::less<>> entries_;
 };
 
-// Rows of ops, looked up once each.
-class ExportedOps {
- public:
-  const OpRow* at(std::string_view target, const std::string& op) {
-    const auto [known, fresh] = rows_.try_emplace(op, nullptr);
-    if (fresh) known->second = recorded_row(op);
-    if (known->second != nullptr && target.starts_with(kTarget)) return known->second;
-    const bool nested = target.starts_with("torch.ops.higher_order.");
-    fail(ErrorKind::kUnsupported,
-         Fix{nested ? "take with torch.no_grad(), torch.cond and the like out of the forward"
-                    : without_op(op)},
-         "{}", nested ? "a program inside of the program is not read" : "no such op here");
-  }
-
- private:
-  std::unordered_map<std::string, const OpRow*> rows_;
-};
+const OpRow* row_of(std::string_view target, const std::string& op) {
+  const OpRow* row = recorded_row(op);
+  if (row != nullptr && target.starts_with(kTarget)) return row;
+  const bool nested = target.starts_with("torch.ops.higher_order.");
+  fail(ErrorKind::kUnsupported,
+       Fix{nested ? "take with torch.no_grad(), torch.cond and the like out of the forward"
+                  : without_op(op)},
+       "{}", nested ? "a program inside of the program is not read" : "no such op here");
+}
 
 class ExportReader {
  public:
@@ -341,7 +333,7 @@ class ExportReader {
     modules_.enter(metadata_of(node, "nn_module_stack"), metadata_of(node, "stack_trace"));
     if (gives_numbers(node) || is_check(target)) return;
     RecordedEvent event{.kind = RecordedKind::kCall, .op = op_of(target)};
-    event.row = ops_.at(target, event.op);
+    event.row = row_of(target, event.op);
     GivenArguments given;
     arguments_.begin();
     for (const JsonNode& input : node.at("inputs")) {
@@ -441,7 +433,6 @@ class ExportReader {
   std::string at_;  // the part that is being read, for messages
   bool reported_ = false;
   StoredTensors stored_;
-  ExportedOps ops_;
   std::map<std::string, std::string_view> tied_;              // by place in the archive
   std::unordered_map<std::string_view, std::int32_t> known_;  // numbers of tensors, by name
   std::vector<std::string> outputs_;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/recording/recorded_values.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
@@ -55,21 +56,15 @@ const JsonNode& ExportedTensors::meta_of(std::string_view name) const {
 ExportedTensor ExportedTensors::read(const JsonNode& meta) {
   ExportedTensor tensor;
   tensor.meta.dtype = exported_dtype(meta.at("dtype"));
-  std::int64_t bytes = item_bytes(tensor.meta.dtype);
-  for (const JsonNode& size : meta.at("sizes")) {
-    tensor.meta.shape.push_back(sizes_.of(size));
-    const std::int64_t last = tensor.meta.shape.back();
-    const bool over = __builtin_mul_overflow(bytes, std::max<std::int64_t>(last, 1), &bytes);
-    if (last < 0 || over || bytes > std::int64_t{1} << 40) {
-      fail(ErrorKind::kValue, "{} is no shape", meta.at("sizes").dump());
-    }
+  for (const JsonNode& size : meta.at("sizes")) tensor.meta.shape.push_back(sizes_.of(size));
+  if (!fits_in_memory(tensor.meta)) {
+    fail(ErrorKind::kValue, "{} is no shape", meta.at("sizes").dump());
   }
   for (const JsonNode& stride : meta.at("strides")) {
     tensor.meta.stride.push_back(sizes_.of(stride));
-    if (tensor.meta.stride.back() >= 0) continue;
-    fail(ErrorKind::kValue, "{} are no strides", meta.at("strides").dump());
   }
-  if (tensor.meta.stride.size() != tensor.meta.shape.size()) {
+  const bool backwards = std::ranges::any_of(tensor.meta.stride, [](auto one) { return one < 0; });
+  if (backwards || tensor.meta.stride.size() != tensor.meta.shape.size()) {
     fail(ErrorKind::kValue, "{} are no strides", meta.at("strides").dump());
   }
   const JsonNode* offset = meta.find("storage_offset");

@@ -42,6 +42,14 @@ const OpRow* recorded_row(const std::string& op) {
   return all_ops().find(name);
 }
 
+GraphArgument plain_argument(const Argument& argument) {
+  if (argument.is_scalar()) return {argument.scalar()};
+  if (argument.is_ints()) return {argument.ints()};
+  if (argument.is_dtype()) return {argument.dtype()};
+  if (argument.is_string()) return {argument.string()};
+  return {};
+}
+
 Argument ArgumentReader::value(std::int32_t id, OperandMark mark) {
   if (met_.size() == places_.size()) {
     places_.emplace_back(Tensor());
@@ -220,11 +228,7 @@ GraphArgument ArgumentReader::stored(const Argument& argument) {
     order_.push_back(numbers_.at(argument.tensor().impl()));
     return {ValueRef{met_[order_.back()].id}};
   }
-  if (argument.is_scalar()) return {argument.scalar()};
-  if (argument.is_ints()) return {argument.ints()};
-  if (argument.is_dtype()) return {argument.dtype()};
-  if (argument.is_string()) return {argument.string()};
-  if (!argument.is_list()) return {};
+  if (!argument.is_list()) return plain_argument(argument);
   std::vector<GraphArgument> items;
   for (const Argument& item : argument.list()) items.push_back(stored(item));
   return {std::move(items)};

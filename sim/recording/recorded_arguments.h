@@ -63,6 +63,8 @@ class ArgumentReader {
   bool alone_ = false;              // inside of such an argument
 };
 
+/// A number, list of sizes, dtype or text as a graph has it; None of others.
+GraphArgument plain_argument(const Argument& argument);
 /// The row of a recorded op: "aten.linear.default". Null if there is none.
 const OpRow* recorded_row(const std::string& op);
 

@@ -1,6 +1,8 @@
 // Elements are those of torch: little-endian, row-major, a bool in one byte.
 #include "sim/recording/recorded_program.h"
 
+#include <numeric>
+
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/advice.h"
@@ -21,7 +23,8 @@ std::string_view to_string(RecordedKind kind) {
                                          "from_local_bwd", "module",       "function",
                                          "rule",           "backward",     "gradients",
                                          "read",           "check",        "arrived",
-                                         "storage",        "wait"};
+                                         "storage",        "typed",        "wait"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(RecordedKind::kOther) + 1);
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -45,11 +48,14 @@ const std::string& module_of(const RecordedProgram& program, const RecordedEvent
   return event.module < 0 ? kNone : program.modules[static_cast<std::size_t>(event.module)];
 }
 
+std::string place_text(const std::string& module, const RecordedPlace* place) {
+  if (place == nullptr) return module;
+  return fmt::format("{}{}{}:{}", module, module.empty() ? "" : "  ", place->file, place->line);
+}
+
 std::string place_of(const RecordedProgram& program, const RecordedEvent& event) {
-  std::string text = module_of(program, event);
-  if (event.place < 0) return text;
-  const RecordedPlace& line = program.places[static_cast<std::size_t>(event.place)];
-  return fmt::format("{}{}{}:{}", text, text.empty() ? "" : "  ", line.file, line.line);
+  const auto at = static_cast<std::size_t>(event.place);
+  return place_text(module_of(program, event), event.place < 0 ? nullptr : &program.places[at]);
 }
 
 void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
@@ -58,6 +64,10 @@ void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
   if (!place.empty()) place = " (" + place + ")";
   fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", program.path, event.line,
        place, what);
+}
+
+std::string op_text(const RecordedEvent& event) {
+  return event.op.empty() ? std::string(to_string(event.kind)) : event.op;
 }
 
 std::string_view bare_op(std::string_view op) {
@@ -72,6 +82,38 @@ bool is_recorded_send(const RecordedEvent& event) { return event.op == "c10d.sen
 
 bool is_recorded_message(const RecordedEvent& event) {
   return is_recorded_send(event) || event.op == "c10d.recv_.default";
+}
+
+std::int32_t value_of_message(const RecordedEvent& event) {
+  const auto& tensors = std::get<std::vector<GraphArgument>>(event.args[0].value);
+  return std::get<ValueRef>(tensors[0].value).id;
+}
+
+bool is_gradient_check(const RecordedEvent& event) {
+  return event.kind == RecordedKind::kCheck && event.pass == RecordedPass::kBackward;
+}
+
+bool is_of_optimizer(const RecordedEvent& event) {
+  return event.kind == RecordedKind::kOp && event.pass == RecordedPass::kOptimizer;
+}
+
+const std::vector<std::int64_t>& members_of(const RecordedProgram& program,
+                                            const RecordedEvent& event, std::size_t rank) {
+  const RecordedGroup& groups = program.groups.at(static_cast<std::size_t>(event.group));
+  return groups.at(groups.size() == 1 ? 0 : rank);
+}
+
+std::optional<std::int64_t> number_at(const std::vector<GraphArgument>& args, std::size_t at) {
+  const auto* number = at < args.size() ? std::get_if<Scalar>(&args[at].value) : nullptr;
+  const bool whole = number != nullptr && number->category() == Category::kInteger;
+  return whole ? std::optional(number->to_int()) : std::nullopt;
+}
+
+std::vector<std::size_t> ranks_meant(std::int32_t rank, std::size_t ranks) {
+  if (rank >= 0) return {static_cast<std::size_t>(rank)};
+  std::vector<std::size_t> all(ranks);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
 }
 
 std::string without_op(std::string_view op) {

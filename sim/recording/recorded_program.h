@@ -180,6 +180,8 @@ struct RecordedEvent {
   const std::vector<GraphArgument>& args_on(std::size_t rank) const {
     return args_of_ranks.empty() ? args : args_of_ranks[rank];
   }
+  /// The only rank that has it, or the first of all.
+  std::size_t first_rank() const { return rank < 0 ? 0 : static_cast<std::size_t>(rank); }
   /// The numbers of ranks whose operands may differ: 1 where all have the same.
   std::size_t ranks_of_operands() const {
     return kind == RecordedKind::kOfRanks ? takes.size()
@@ -223,12 +225,16 @@ struct RecordedProgram {
 
 /// The module's path, or empty.
 const std::string& module_of(const RecordedProgram& program, const RecordedEvent& event);
-/// "layers.0.attention.wo  models.py:22", as far as the event has it; else empty.
+/// "layers.0.attention.wo  models.py:22", or one of both. `place` may be null.
+std::string place_text(const std::string& module, const RecordedPlace* place);
+/// The same of an event, as far as it has them; else empty.
 std::string place_of(const RecordedProgram& program, const RecordedEvent& event);
 /// Fails with Value: the event is not as a reader expects; `what` says so.
 [[noreturn]] void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
                                std::string_view what);
 
+/// Its op; of an event that is no op's the kind.
+std::string op_text(const RecordedEvent& event);
 /// "aten.linear.default" is "linear".
 std::string_view bare_op(std::string_view op);
 /// It is named as one that writes to its first operand: aten.add_.Tensor.
@@ -236,6 +242,19 @@ bool is_in_place(std::string_view op);
 bool is_recorded_send(const RecordedEvent& event);
 /// A send or a receive.
 bool is_recorded_message(const RecordedEvent& event);
+/// The number of what it sends, or fills.
+std::int32_t value_of_message(const RecordedEvent& event);
+/// The one rank, or, where it is -1, all of so many.
+std::vector<std::size_t> ranks_meant(std::int32_t rank, std::size_t ranks);
+/// The ranks of its group, in group order, as a rank has it.
+const std::vector<std::int64_t>& members_of(const RecordedProgram& program,
+                                            const RecordedEvent& event, std::size_t rank);
+/// The whole number that an argument is; none: it is missing, or something else.
+std::optional<std::int64_t> number_at(const std::vector<GraphArgument>& args, std::size_t at);
+/// A gradient of a parameter, as a backward leaves it.
+bool is_gradient_check(const RecordedEvent& event);
+/// An op of an optimizer's step.
+bool is_of_optimizer(const RecordedEvent& event);
 /// The change to a program with an op that has no row: "record it with ...".
 std::string without_op(std::string_view op);
 
@@ -264,6 +283,15 @@ void for_each_operand(const RecordedEvent& event, std::size_t rank, const auto& 
 void for_each_operand(const RecordedEvent& event, const auto& visit) {
   for (std::size_t rank = 0; rank < event.ranks_of_operands(); ++rank) {
     for_each_operand(event, rank, visit);
+  }
+}
+
+/// Calls visit(const EventValue&) for every tensor that an event gives or writes.
+void for_each_given(const RecordedEvent& event, const auto& visit) {
+  for (const auto* values : {&event.out, &event.written}) {
+    for (const EventValue& value : *values) {
+      if (value.id.id >= 0) visit(value);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "mesh/spec.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/advice.h"
@@ -13,8 +14,6 @@
 namespace shardlab {
 
 namespace {
-
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;  // of a value
 
 const Json* found(const Json& object, const char* key) {
   const auto member = object.find(key);
@@ -166,25 +165,27 @@ std::vector<RecordedElements> elements_of(const Json& value, DType dtype, std::s
   return elements;
 }
 
+bool fits_in_memory(const TensorMeta& meta) {
+  std::int64_t bytes = item_bytes(meta.dtype);
+  return std::ranges::all_of(meta.shape, [&](std::int64_t size) {
+    bytes = saturating_product(bytes, std::max<std::int64_t>(size, 1));
+    return size >= 0 && bytes <= kMostValueBytes;
+  });
+}
+
 TensorMeta recorded_meta(const Json& value, std::size_t rank) {
   const Json* shapes = found(value, "shapes");
   const Json& shape = shapes == nullptr ? value.at("shape") : shapes->at(rank);
   const Json& dtype = value.at("dtype");
   TensorMeta meta = {
       dims_of(shape), {}, dtype_of(is_of_ranks(dtype) ? of_rank(dtype, rank) : dtype)};
-  std::int64_t bytes = item_bytes(meta.dtype);
-  for (const std::int64_t size : meta.shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) ||
-        bytes > kMostBytes) {
-      refuse_recorded(shape.dump() + " is no shape");
-    }
-  }
+  if (!fits_in_memory(meta)) refuse_recorded(shape.dump() + " is no shape");
   const Json* strides = found(value, "strides");
   const Json* stride = strides == nullptr ? found(value, "stride") : &strides->at(rank);
   if (stride != nullptr && stride->is_null()) stride = nullptr;
   meta.stride = stride != nullptr ? dims_of(*stride) : contiguous_strides(meta.shape);
   bool fits = meta.stride.size() == meta.shape.size();
-  for (const std::int64_t step : meta.stride) fits = fits && step >= 0 && step <= kMostBytes;
+  for (const std::int64_t step : meta.stride) fits = fits && step >= 0 && step <= kMostValueBytes;
   if (!fits) refuse_recorded(stride->dump() + " are no strides");
   return meta;
 }

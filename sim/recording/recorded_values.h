@@ -36,6 +36,10 @@ Placements placements_of(const Json& texts);
 std::vector<RecordedElements> elements_of(const Json& value, DType dtype, std::size_t held,
                                           std::size_t ranks);
 
+inline constexpr std::int64_t kMostValueBytes = std::int64_t{1} << 40;
+/// Its shape is one, of at most so many bytes.
+bool fits_in_memory(const TensorMeta& meta);
+
 /// The shape, strides and dtype of a value; of a plain one, as a rank has it.
 ///   fails  Value: no shape, or one of over 2^40 bytes
 TensorMeta recorded_meta(const Json& value, std::size_t rank = 0);

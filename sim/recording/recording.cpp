@@ -5,8 +5,6 @@
 
 #include "sim/checkpoint/zip_archive.h"
 #include "sim/recording/exported_program.h"
-#include "sim/recording/recording_file.h"
-#include "sim/recording/recording_reader.h"
 #include "sim/recording/weights.h"
 
 namespace shardlab {

@@ -5,6 +5,7 @@
 
 #include "sim/recording/export_options.h"
 #include "sim/recording/recorded_program.h"
+#include "sim/recording/recording_file.h"
 
 namespace shardlab {
 
@@ -13,5 +14,8 @@ namespace shardlab {
 ///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: parts
 ///          that the recorder could not see, or this reader does not know; as exported_program()
 RecordedProgram read_recording(const std::string& path, const ExportOptions& options = {});
+/// The program of the lines of a file.
+///   fails  as the same of its path
+RecordedProgram read_recording(RecordingFile file);
 
 }  // namespace shardlab

@@ -1,10 +1,8 @@
 // Facts about the whole program: its end, ranks, meshes, groups and places, and collectives of
 // several ranks. A range outside of the file or too many values are found here, not by a kernel.
-#include "sim/recording/recording_reader.h"
-
 #include <algorithm>
 #include <set>
-#include <unordered_map>
+#include <span>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -14,6 +12,7 @@
 #include "sim/recording/advice.h"
 #include "sim/recording/event_reader.h"
 #include "sim/recording/recorded_values.h"
+#include "sim/recording/recording.h"
 
 namespace shardlab {
 
@@ -92,12 +91,11 @@ class RecordingReader {
       return found != line.end() && found->is_string() ? found->get<std::string>() : "";
     };
     if (line.is_object() && line.value("k", Json()) != "place") {
-      place = text("m");
       const Json number = line.value("p", Json());
-      if (number.is_number_unsigned() && integer_of<std::size_t>(number) < program_.places.size()) {
-        const RecordedPlace& one = program_.places[integer_of<std::size_t>(number)];
-        place += fmt::format("{}{}:{}", place.empty() ? "" : "  ", one.file, one.line);
-      }
+      const bool known =
+          number.is_number_unsigned() && integer_of<std::size_t>(number) < program_.places.size();
+      place = place_text(text("m"),
+                         known ? &program_.places[integer_of<std::size_t>(number)] : nullptr);
     }
     fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", program_.path, at_ + 1,
          place.empty() ? "" : " (" + place + ")", what);
@@ -136,16 +134,13 @@ class RecordingReader {
       }
       return (this->*keys->second.read)(line);
     }
-    static const auto kRows = [] {
-      std::unordered_map<std::string_view, const KindRow*> rows;
-      for (const KindRow& row : event_kinds()) rows.emplace(row.name, &row);
-      return rows;
-    }();
-    const auto row = kRows.find(kind);
-    if (row == kRows.end()) refuse_recorded("this shardlab knows no event '" + kind + "'");
+    const auto row = std::ranges::find(event_kinds(), kind, &KindRow::name);
+    if (row == event_kinds().end()) {
+      refuse_recorded("this shardlab knows no event '" + kind + "'");
+    }
     if (!reader_) reader_.emplace(program_);
     std::size_t fresh = program_.events.size();
-    program_.events.push_back(reader_->read(line, *row->second));
+    program_.events.push_back(reader_->read(line, *row));
     for (; fresh < program_.events.size(); ++fresh) program_.events[fresh].line = at_ + 1;
     const RecordedEvent& last = program_.events.back();
     program_.has_calls = program_.has_calls || (last.kind == RecordedKind::kCall && last.rank < 0);
@@ -269,17 +264,22 @@ class RecordingReader {
       if (!mesh.part.empty()) return;
     }
     mesh.base = -1;
-    std::set<std::int64_t> different;
-    for (const std::int64_t rank : ranks) {
-      if (rank < 0 || rank >= static_cast<std::int64_t>(program_.ranks) ||
-          !different.insert(rank).second) {
-        refuse_recorded("the ranks of a mesh are ranks of the world, each once");
-      }
+    if (!are_of_world(ranks)) {
+      refuse_recorded("the ranks of a mesh are ranks of the world, each once");
     }
     if (static_cast<std::int64_t>(ranks.size()) != product(mesh.shape)) {
       refuse_recorded("a mesh has a rank at each of its places");
     }
     mesh.ranks.assign(ranks.begin(), ranks.end());
+  }
+
+  // Each once.
+  bool are_of_world(std::span<const std::int64_t> ranks) const {
+    std::set<std::int64_t> seen;
+    return std::ranges::all_of(ranks, [&](std::int64_t rank) {
+      return rank >= 0 && rank < static_cast<std::int64_t>(program_.ranks) &&
+             seen.insert(rank).second;
+    });
   }
 
   // The groups that the ranks are in under one number: one, or one of each rank.
@@ -301,12 +301,7 @@ class RecordingReader {
 
   std::vector<std::int64_t> ranks_of(const Json& list) const {
     const std::vector<std::int64_t> ranks = integers_of(list);
-    std::set<std::int64_t> seen;
-    for (const std::int64_t rank : ranks) {
-      const bool inside = rank >= 0 && rank < static_cast<std::int64_t>(program_.ranks);
-      if (!inside || !seen.insert(rank).second)
-        refuse_recorded("a group of ranks that are not there");
-    }
+    if (!are_of_world(ranks)) refuse_recorded("a group of ranks that are not there");
     if (ranks.empty()) refuse_recorded("a group without ranks");
     return ranks;
   }

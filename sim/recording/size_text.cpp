@@ -1,232 +1,144 @@
-// One grammar for both spellings: sums of products of powers of calls, names and numbers.
+// Both spellings are expressions of the language: names are symbols, functions of sizes a table.
 #include "sim/recording/size_text.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <vector>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/language/syntax/numbers.h"
+#include "sim/language/syntax/parser.h"
 
 namespace shardlab {
 
 namespace {
 
-constexpr int kDeepest = 64;
+using ast::BinaryOp;
+using ast::Expression;
 
-using SizeOf = std::function<std::int64_t(const std::string&)>;
+std::string called_name(const ast::Call& call) {
+  const auto* name = std::get_if<ast::Name>(&call.function->node);
+  return name == nullptr ? "" : name->id;
+}
 
-class SizeParser {
+// "s52" of s52, and of Symbol('s52', positive=True); empty: it is no symbol.
+std::string symbol_of(const Expression& expression) {
+  if (const auto* name = std::get_if<ast::Name>(&expression.node)) return name->id;
+  const auto* call = std::get_if<ast::Call>(&expression.node);
+  if (call == nullptr || call->arguments.empty() || called_name(*call) != "Symbol") return "";
+  const auto* constant = std::get_if<ast::Constant>(&call->arguments[0].value->node);
+  const auto* text = constant == nullptr ? nullptr : std::get_if<std::string>(&constant->value);
+  return text == nullptr ? "" : *text;
+}
+
+class SizeReader {
  public:
-  SizeParser(std::string_view text, const SizeOf& size_of) : text_(text), size_of_(size_of) {}
+  SizeReader(std::string_view text, const std::function<std::int64_t(const std::string&)>& size_of)
+      : text_(text), size_of_(size_of) {}
 
-  std::int64_t whole() {
-    const std::int64_t value = sum();
-    skip();
-    if (at_ < text_.size()) malformed();
-    return value;
-  }
-
- private:
   [[noreturn]] void malformed() const {
     fail(ErrorKind::kValue, Fix{"export the program again"}, "'{}' is no size",
          text_.substr(0, 200));
   }
 
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  bool take(std::string_view word) {
-    skip();
-    if (!text_.substr(at_).starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
-
-  using Step = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
-  static bool plus(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    return __builtin_add_overflow(a, b, to);
-  }
-  static bool minus(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    return __builtin_sub_overflow(a, b, to);
-  }
-  static bool times(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    return __builtin_mul_overflow(a, b, to);
-  }
-  static bool over(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    if (b == 0 || b == -1) return b == 0 || minus(0, a, to);
-    *to = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-    return false;
-  }
-  static bool rest(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    std::int64_t quotient = 0;
-    return over(a, b, &quotient) || times(quotient, b, &quotient) || minus(a, quotient, to);
-  }
-  static bool up(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    return minus(0, a, &a) || over(a, b, to) || minus(0, *to, to);
-  }
-  static bool larger(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    *to = std::max(a, b);
-    return false;
-  }
-  static bool smaller(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    *to = std::min(a, b);
-    return false;
-  }
-  static bool power(std::int64_t a, std::int64_t b, std::int64_t* to) {
-    bool fault = b < 0 || b > 64;
-    *to = 1;
-    for (std::int64_t i = 0; i < b && !fault; ++i) fault = times(*to, a, to);
-    return fault;
-  }
-
-  std::int64_t apply(Step step, std::int64_t a, std::int64_t b) const {
-    std::int64_t value = 0;
-    if (step(a, b, &value)) malformed();
-    return value;
-  }
-
-  std::int64_t sum() {
-    if (++depth_ > kDeepest) malformed();
-    std::int64_t value = product();
-    while (true) {
-      if (take("+")) {
-        value = apply(plus, value, product());
-      } else if (take("-")) {
-        value = apply(minus, value, product());
-      } else {
-        --depth_;
-        return value;
-      }
+  std::int64_t value(const Expression& expression) const {
+    const std::string symbol = symbol_of(expression);
+    if (!symbol.empty()) return size_of_(symbol);
+    if (const auto* constant = std::get_if<ast::Constant>(&expression.node)) {
+      if (const auto* number = std::get_if<std::int64_t>(&constant->value)) return *number;
     }
-  }
-
-  std::int64_t product() {
-    std::int64_t value = raised();
-    while (true) {
-      if (take("//")) {
-        value = apply(over, value, raised());
-      } else if (take("*")) {
-        value = apply(times, value, raised());
-      } else if (take("%")) {
-        value = apply(rest, value, raised());
-      } else {
-        return value;
-      }
+    if (const auto* unary = std::get_if<ast::Unary>(&expression.node)) {
+      if (unary->op == ast::UnaryOp::kNegative) return minus(0, value(*unary->operand));
     }
-  }
-
-  std::int64_t raised() {
-    const std::int64_t base = atom();
-    return take("**") ? apply(power, base, atom()) : base;
-  }
-
-  std::int64_t atom() {
-    skip();
-    const char next = at_ < text_.size() ? text_[at_] : '\0';
-    if (next == '(') {
-      ++at_;
-      const std::int64_t value = sum();
-      if (!take(")")) malformed();
-      return value;
+    if (const auto* binary = std::get_if<ast::Binary>(&expression.node)) {
+      return applied(binary->op, value(*binary->left), value(*binary->right));
     }
-    if (next == '-' || std::isdigit(static_cast<unsigned char>(next)) != 0) return integer();
-    const std::string name = word();
-    if (!take("(")) return size_of_(name);
-    return call(name);
+    if (const auto* call = std::get_if<ast::Call>(&expression.node)) return called(*call);
+    malformed();
   }
 
-  std::int64_t integer() {
-    std::int64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) malformed();
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return value;
-  }
-
-  std::string word() {
-    const std::size_t begin = at_;
-    const auto belongs = [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-    };
-    while (at_ < text_.size() && belongs(text_[at_])) ++at_;
-    if (begin == at_) malformed();
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  // Behind the opening parenthesis.
-  std::int64_t call(const std::string& name) {
-    if (name == "Symbol") return symbol();
-    if (name == "Integer") {
-      skip();
-      const std::int64_t value = integer();
-      if (!take(")")) malformed();
-      return value;
+ private:
+  std::int64_t applied(BinaryOp op, std::int64_t a, std::int64_t b) const {
+    try {
+      const Number number = arithmetic(op, a, b);
+      if (const auto* whole = std::get_if<std::int64_t>(&number)) return *whole;
+    } catch (const Error&) {  // too large, or a division by 0
     }
+    malformed();
+  }
+  template <BinaryOp kOp>
+  std::int64_t by(std::int64_t a, std::int64_t b) const {
+    return applied(kOp, a, b);
+  }
+  std::int64_t minus(std::int64_t a, std::int64_t b) const { return applied(BinaryOp::kSub, a, b); }
+  std::int64_t up(std::int64_t a, std::int64_t b) const {
+    return minus(0, applied(BinaryOp::kFloorDiv, minus(0, a), b));
+  }
+  std::int64_t larger(std::int64_t a, std::int64_t b) const { return std::max(a, b); }
+  std::int64_t smaller(std::int64_t a, std::int64_t b) const { return std::min(a, b); }
+
+  std::int64_t called(const ast::Call& call) const {
     struct Row {
       std::string_view name;
-      Step step;
-      std::size_t least;  // operands; more are folded where it is 1
+      std::int64_t (SizeReader::*step)(std::int64_t, std::int64_t) const;
+      std::size_t least, most;  // operands; more than two are folded
     };
-    constexpr Row kRows[] = {
-        {"Add", plus, 1},      {"Mul", times, 1},          {"Max", larger, 1},
-        {"Min", smaller, 1},   {"Pow", power, 2},          {"FloorDiv", over, 2},
-        {"CleanDiv", over, 2}, {"Mod", rest, 2},           {"PythonMod", rest, 2},
-        {"CeilDiv", up, 2},    {"PowByNatural", power, 2},
+    constexpr std::size_t kAny = ~std::size_t{0};
+    static constexpr Row kRows[] = {
+        {"Integer", &SizeReader::larger, 1, 1},
+        {"Add", &SizeReader::by<BinaryOp::kAdd>, 1, kAny},
+        {"Mul", &SizeReader::by<BinaryOp::kMul>, 1, kAny},
+        {"Max", &SizeReader::larger, 1, kAny},
+        {"Min", &SizeReader::smaller, 1, kAny},
+        {"Pow", &SizeReader::by<BinaryOp::kPow>, 2, 2},
+        {"PowByNatural", &SizeReader::by<BinaryOp::kPow>, 2, 2},
+        {"FloorDiv", &SizeReader::by<BinaryOp::kFloorDiv>, 2, 2},
+        {"CleanDiv", &SizeReader::by<BinaryOp::kFloorDiv>, 2, 2},
+        {"CeilDiv", &SizeReader::up, 2, 2},
+        {"Mod", &SizeReader::by<BinaryOp::kMod>, 2, 2},
+        {"PythonMod", &SizeReader::by<BinaryOp::kMod>, 2, 2},
     };
+    const std::string name = called_name(call);
+    if (name == "Symbol") malformed();
     const auto* row = std::ranges::find(kRows, name, &Row::name);
     if (row == std::end(kRows)) {
       fail(ErrorKind::kUnsupported, Fix{"give the program sizes without it"},
            "a size is a {} of others, which is not read", name);
     }
-    std::vector<std::int64_t> values;
-    while (!take(")")) {
-      if (!values.empty() && !take(",")) malformed();
-      values.push_back(sum());
+    if (call.arguments.size() < row->least || call.arguments.size() > row->most) malformed();
+    std::int64_t result = value(*call.arguments[0].value);
+    for (std::size_t i = 1; i < call.arguments.size(); ++i) {
+      result = (this->*row->step)(result, value(*call.arguments[i].value));
     }
-    if (values.size() < row->least || (row->least == 2 && values.size() > 2)) malformed();
-    std::int64_t value = values[0];
-    for (std::size_t i = 1; i < values.size(); ++i) value = apply(row->step, value, values[i]);
-    return value;
-  }
-
-  // Symbol('s52', positive=True, integer=True)
-  std::int64_t symbol() {
-    if (!take("'")) malformed();
-    const std::string name = word();
-    const std::size_t end = text_.find(')', at_);
-    if (!take("'") || end == std::string_view::npos) malformed();
-    at_ = end + 1;
-    return size_of_(name);
+    return result;
   }
 
   std::string_view text_;
-  const SizeOf& size_of_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
+  const std::function<std::int64_t(const std::string&)>& size_of_;
 };
+
+// The expression of a size; null if it is none.
+ast::ExpressionPtr parsed_size(std::string_view text) {
+  try {
+    return parse_expression(SourceText("", std::string(text)));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
 
 }  // namespace
 
-std::int64_t size_in_text(std::string_view text, const SizeOf& size_of) {
-  return SizeParser(text, size_of).whole();
+std::int64_t size_in_text(std::string_view text,
+                          const std::function<std::int64_t(const std::string&)>& size_of) {
+  const SizeReader reader(text, size_of);
+  const ast::ExpressionPtr expression = parsed_size(text);
+  if (expression == nullptr) reader.malformed();
+  return reader.value(*expression);
 }
 
 std::string symbol_in_text(std::string_view text) {
-  constexpr std::string_view kBegin = "Symbol('";
-  if (text.starts_with(kBegin)) {
-    const std::size_t end = text.find('\'', kBegin.size());
-    if (end == std::string_view::npos || text.find(')') != text.size() - 1) return "";
-    return std::string(text.substr(kBegin.size(), end - kBegin.size()));
-  }
-  const bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0 &&
-                     std::ranges::all_of(text, [](char c) {
-                       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-                     });
-  return plain ? std::string(text) : "";
+  const ast::ExpressionPtr expression = parsed_size(text);
+  return expression == nullptr ? "" : symbol_of(*expression);
 }
 
 }  // namespace shardlab

@@ -51,9 +51,7 @@ void Casts::lower_op(const RecordedEvent& op, bool no_grad) {
     statement.kind = StatementKind::kFactory;
   }
   if (op.ties) draws_.choose(statement);
-  const std::vector<Statement> behind = draws_.sign(statement);
-  reading_.add(std::move(statement));
-  for (const Statement& one : behind) reading_.add(one);
+  draws_.add_signed(std::move(statement));
 }
 
 // A cast that an earlier call has made, of which the program has only the operand.

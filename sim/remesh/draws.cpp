@@ -39,9 +39,7 @@ RecordedDraws::Taken RecordedDraws::take(Statement& statement) {
   const bool whole = vectors != ops.end() && statement.outs == statement_of(**vectors).outs;
   if (statement.bare() == "svd") return Taken::kLowered;  // its V is a view
   if (whole && !reading_.recording.shapes_only) {
-    const std::vector<Statement> behind = sign(statement);
-    reading_.add(std::move(statement));
-    for (const Statement& one : behind) reading_.add(one);
+    add_signed(std::move(statement));
     return Taken::kGiven;
   }
   const auto drawn = std::ranges::find_if(ops, [](const RecordedEvent* op) { return op->random; });
@@ -69,9 +67,7 @@ bool RecordedDraws::take_op(Statement& statement) {
     return true;
   }
   for (const std::int32_t v : statement.outs) {
-    if (reading_.drawn.contains(v)) continue;
-    reading_.refuse(*statement.event, "what " + statement.op + " draws",
-                    "record it with its values");
+    if (!reading_.drawn.contains(v)) refuse(statement);
   }
   if (give(statement)) return false;
   draw_in_place(statement);
@@ -87,12 +83,21 @@ bool RecordedDraws::give(const Statement& statement) {
 
 // x.normal_(): the tensor may be a part of another, and be drawn again.
 void RecordedDraws::draw_in_place(Statement& statement) {
-  const std::int32_t v = statement.takes[0], numbers = reading_.fresh();
-  GivenValue given = reading_.drawn.at(v);
-  if (given.name.empty()) given.name = fmt::format("v{}", v);
-  reading_.given.emplace(numbers, std::move(given));
+  const std::int32_t v = statement.takes[0];
   statement.kind = StatementKind::kDrawn;
-  statement.takes = {v, numbers};
+  statement.takes = {v, as_input(v)};
+}
+
+std::int32_t RecordedDraws::as_input(std::int32_t drawn) {
+  const std::int32_t numbers = reading_.fresh();
+  GivenValue given = reading_.drawn.at(drawn);
+  if (given.name.empty()) given.name = fmt::format("v{}", drawn);
+  reading_.given.emplace(numbers, std::move(given));
+  return numbers;
+}
+
+void RecordedDraws::refuse(const Statement& statement) const {
+  reading_.refuse(*statement.event, "what " + statement.op + " draws", "record it with its values");
 }
 
 // Other indices of equal elements would be as right, but gradients would flow elsewhere.
@@ -108,6 +113,12 @@ bool RecordedDraws::choose(Statement& statement) {
   return true;
 }
 
+void RecordedDraws::add_signed(Statement statement) {
+  const std::vector<Statement> behind = sign(statement);
+  reading_.add(std::move(statement));
+  for (const Statement& one : behind) reading_.add(one);
+}
+
 std::vector<Statement> RecordedDraws::sign(Statement& statement) {
   std::vector<Statement> behind;
   if (!has_vectors(statement.event->op) && !statement.bare().starts_with("linalg_")) return behind;
@@ -120,10 +131,7 @@ std::vector<Statement> RecordedDraws::sign(Statement& statement) {
       reading_.given.emplace(v, drawn->second);
       continue;
     }
-    const std::int32_t recorded = reading_.fresh();
-    GivenValue given = drawn->second;
-    if (given.name.empty()) given.name = fmt::format("v{}", v);
-    reading_.given.emplace(recorded, std::move(given));
+    const std::int32_t recorded = as_input(v);
     Statement one{.kind = StatementKind::kChosen, .event = statement.event, .op = statement.op};
     one.takes = {statement.outs[i], recorded};
     one.mask = recorded;
@@ -146,23 +154,16 @@ void RecordedDraws::mask(Statement& statement, const RecordedEvent& draw,
                          std::string_view probability) {
   statement.kind = StatementKind::kDropout;
   statement.scale = 1 / (1 - number_of(statement, probability).value_or(0));
-  for (const auto* values : {&draw.out, &draw.written}) {
-    for (const EventValue& value : *values) {
-      // native_dropout has two results, of which it is the second.
-      if (value.id.id >= 0 && !value.elements.empty()) statement.mask = value.id.id;
-    }
-  }
-  const auto known = reading_.drawn.find(statement.mask);
-  if (known == reading_.drawn.end() || statement.takes.empty()) {
-    reading_.refuse(*statement.event, "what " + statement.op + " draws",
-                    "record it with its values");
-  }
-  GivenValue given = known->second;
+  for_each_given(draw, [&](const EventValue& value) {
+    // native_dropout has two results, of which it is the second.
+    if (!value.elements.empty()) statement.mask = value.id.id;
+  });
+  if (!reading_.drawn.contains(statement.mask) || statement.takes.empty()) refuse(statement);
   if (reading_.made.contains(statement.mask)) {  // it is written into a tensor of the program
-    if (given.name.empty()) given.name = fmt::format("v{}", statement.mask);
-    statement.mask = reading_.fresh();
+    statement.mask = as_input(statement.mask);
+  } else {
+    reading_.given.emplace(statement.mask, reading_.drawn.at(statement.mask));
   }
-  reading_.given.emplace(statement.mask, std::move(given));
   statement.takes = {statement.takes[0], statement.mask};
 }
 

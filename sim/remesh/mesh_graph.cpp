@@ -166,7 +166,7 @@ class Emitter : private MeshNodes {
  public:
   using MeshNodes::MeshNodes;
 
-  MeshGraph emit() {
+  std::string emit() {
     for (const CallInput& input : program.inputs) add_input(input);
     for (at = 0; at < program.statements.size(); ++at) add(program.statements[at]);
     for (const Statement& update : program.updates) {
@@ -180,7 +180,7 @@ class Emitter : private MeshNodes {
     for (const CallInput& input : program.inputs) {
       if (differentiates && input.graded) names.gradients.push_back(input.name);
     }
-    return {std::move(graph), std::move(names)};
+    return graph_scenario(graph, all_ops(), names);
   }
 
  private:
@@ -240,11 +240,8 @@ class Emitter : private MeshNodes {
         return add_function(one);
       case StatementKind::kGradient:
         return add_gradient(one);
-      case StatementKind::kEnd: {
-        GraphNode& end = node(NodeKind::kDetach, Written::kStatement);
-        end.args = {value_argument(one.takes[0])};
-        end.results = {{ValueRef{one.outs[0]}, {}}};
-      }
+      case StatementKind::kEnd:
+        made_of(NodeKind::kDetach, one.takes[0], one.outs[0], Written::kStatement);
     }
   }
 
@@ -350,9 +347,7 @@ class Emitter : private MeshNodes {
 
   void add_gradient(const Statement& one) {
     std::int32_t gradient = fresh();
-    GraphNode& of = node(NodeKind::kGradient, Written::kInside);
-    of.args = {value_argument(one.takes[0])};
-    of.results = {{ValueRef{gradient}, {}}};
+    made_of(NodeKind::kGradient, one.takes[0], gradient, Written::kInside);
     const CallInput* input = program.input(one.takes[0]);
     if (input != nullptr) gradient = as_placed(gradient, *input);
     call("aten::clone", {value_argument(gradient)}, one.outs[0]);
@@ -464,15 +459,9 @@ class Emitter : private MeshNodes {
 
 }  // namespace
 
-MeshGraph mesh_graph(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
-                     std::optional<DType> dtype) {
-  return Emitter(program, mesh, plan, dtype).emit();
-}
-
 std::string mesh_scenario(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
                           std::optional<DType> dtype) {
-  const MeshGraph on_mesh = mesh_graph(program, mesh, plan, dtype);
-  return graph_scenario(on_mesh.graph, all_ops(), on_mesh.names);
+  return Emitter(program, mesh, plan, dtype).emit();
 }
 
 }  // namespace shardlab

@@ -8,6 +8,7 @@
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
+#include "sim/recording/recorded_arguments.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
@@ -19,14 +20,6 @@ bool is_left_out(const SchemaArgument& declared) {
   return declared.type.kind == TypeKind::kDevice || declared.type.kind == TypeKind::kLayout ||
          declared.type.kind == TypeKind::kGenerator || declared.name == "pin_memory" ||
          declared.name == "non_blocking";
-}
-
-GraphArgument default_of(const Argument& value) {
-  if (value.is_scalar()) return {value.scalar()};
-  if (value.is_ints()) return {value.ints()};
-  if (value.is_dtype()) return {value.dtype()};
-  if (value.is_string()) return {value.string()};
-  return {};
 }
 
 std::string text_of(const Moved& moved) {
@@ -72,6 +65,14 @@ GraphNode& MeshNodes::node(NodeKind kind, Written written) {
   return node;
 }
 
+GraphNode& MeshNodes::made_of(NodeKind kind, std::int32_t value, std::int32_t result,
+                              Written written) {
+  GraphNode& one = node(kind, written);
+  one.args = {value_argument(value)};
+  one.results = {{ValueRef{result}, {}}};
+  return one;
+}
+
 std::int32_t MeshNodes::fresh(const std::string& name) {
   const std::int32_t value = graph.values++;
   if (name.empty()) return value;
@@ -91,7 +92,7 @@ void MeshNodes::call(const std::string& op, std::vector<GraphArgument> args, std
                      Written written) {
   const OpRow* row = all_ops().find(op);
   for (std::size_t i = args.size(); i < row->op.arguments.size(); ++i) {
-    args.push_back(default_of(row->defaults()[i]));
+    args.push_back(plain_argument(row->defaults()[i]));
   }
   GraphNode& one = node(NodeKind::kOp, written);
   one.name = op;
@@ -101,10 +102,7 @@ void MeshNodes::call(const std::string& op, std::vector<GraphArgument> args, std
 
 std::int32_t MeshNodes::moved(std::int32_t value, const Moved& towards, std::int32_t result,
                               Written written) {
-  GraphNode& one = node(NodeKind::kRedistribute, written);
-  one.args = {value_argument(value)};
-  one.results = {{ValueRef{result}, {}}};
-  one.towards = towards;
+  made_of(NodeKind::kRedistribute, value, result, written).towards = towards;
   return result;
 }
 
@@ -116,10 +114,7 @@ std::int32_t MeshNodes::before_end(std::int32_t value) {
 }
 
 ValueType MeshNodes::input_type(const CallInput& input) const {
-  ValueType type = plain_type(contiguous_meta(input.meta.shape, dtype_of_all(input.meta.dtype)));
-  type.mesh = 0;
-  type.placements = Placements(mesh_.size());
-  type.order = ShardOrder(mesh_.size(), -1);
+  ValueType type = replica_type(input.meta.shape, input.meta.dtype);
   const auto& cuts = plan.cuts.at(input.value);
   for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
     for (std::size_t i = 0; i < cuts[dim].size(); ++i) {
@@ -169,9 +164,7 @@ std::int32_t MeshNodes::placed_operand(std::int32_t value, std::size_t index, bo
 
 std::int32_t MeshNodes::detach(std::int32_t value) {
   const std::int32_t result = fresh();
-  GraphNode& one = node(NodeKind::kDetach, Written::kInside);
-  one.args = {value_argument(value)};
-  one.results = {{ValueRef{result}, {}}};
+  made_of(NodeKind::kDetach, value, result, Written::kInside);
   return result;
 }
 
@@ -184,7 +177,7 @@ std::vector<GraphArgument> MeshNodes::arguments(const Statement& one, const OpRo
   std::vector<GraphArgument> args = one.args;
   std::size_t index = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
-    if (is_left_out(row.op.arguments.at(i))) args[i] = default_of(row.defaults()[i]);
+    if (is_left_out(row.op.arguments.at(i))) args[i] = plain_argument(row.defaults()[i]);
     substitute(args[i], index);
   }
   return args;
@@ -213,14 +206,16 @@ void MeshNodes::refuse(const std::string& what) const {
 
 void MeshNodes::distribute(std::int32_t value, const ValueType& like, std::int32_t result,
                            Written written) {
-  GraphNode& whole = node(NodeKind::kDistribute, written);
-  whole.args = {value_argument(value)};
-  whole.results = {{ValueRef{result}, {}}};
-  ValueType type = plain_type(contiguous_meta(like.shape, dtype_of_all(like.dtype)));
+  made_of(NodeKind::kDistribute, value, result, written).target =
+      replica_type(like.shape, like.dtype);
+}
+
+ValueType MeshNodes::replica_type(const Dims& shape, DType dtype) const {
+  ValueType type = plain_type(contiguous_meta(shape, dtype_of_all(dtype)));
   type.mesh = 0;
   type.placements = Placements(mesh_.size());
   type.order = ShardOrder(mesh_.size(), -1);
-  whole.target = std::move(type);
+  return type;
 }
 
 // PyTorch's rules cut no dim into more pieces than it has elements, and keep one that is cut so.

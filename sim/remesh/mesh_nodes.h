@@ -32,6 +32,8 @@ class MeshNodes {
   enum class Written : bool { kInside, kStatement };
 
   GraphNode& node(NodeKind kind, Written written);
+  /// One that makes `result` of a value.
+  GraphNode& made_of(NodeKind kind, std::int32_t value, std::int32_t result, Written written);
   /// The number of a new value.
   std::int32_t fresh(const std::string& name = "");
   /// An op whose result is written inside of the statement that takes it.
@@ -56,6 +58,7 @@ class MeshNodes {
 
   DType dtype_of_all(DType own) const { return dtype_ && is_floating(own) ? *dtype_ : own; }
   std::int64_t ranks() const { return graph.world; }
+  ValueType replica_type(const Dims& shape, DType dtype) const;
   ValueType input_type(const CallInput& input) const;
   /// Operands of a write to an input whose dims are shorter than the number of their pieces have
   /// its placements, since no rule would move them there.

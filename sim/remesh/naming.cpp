@@ -52,6 +52,10 @@ class Namer {
     return name;
   }
 
+  void name_once(std::int32_t v, const std::string& wanted) {
+    if (!program_.names.contains(v)) program_.names[v] = fresh(wanted);
+  }
+
   const std::string& module(const Statement& one) const {
     return module_of(reading_.recording, *one.event);
   }
@@ -136,19 +140,15 @@ class Namer {
 
   // A result is named by the module, or by the op if the module has more calls than this.
   void name_results() {
-    for (const auto& [v, name] : reading_.recording.outputs) {
-      if (!program_.names.contains(v)) program_.names[v] = fresh(as_name(name));
-    }
+    for (const auto& [v, name] : reading_.recording.outputs) name_once(v, as_name(name));
     for (const Statement& statement : program_.statements) {
       const std::string path = as_name(module(statement));
       const std::string bare(is_move(statement.event->kind) ? "moved" : statement.bare());
       const bool own =
           bare == "linear" || bare == "embedding" || bare.find("norm") != std::string::npos;
       const bool named = path.size() > 1;
-      for (const std::int32_t v : statement.outs) {
-        if (program_.names.contains(v)) continue;
-        program_.names[v] = fresh(named && own ? path : named ? path + "_" + bare : bare);
-      }
+      const std::string stem = named && own ? path : named ? path + "_" + bare : bare;
+      for (const std::int32_t v : statement.outs) name_once(v, stem);
     }
     for (const Statement& update : program_.updates) name_update(update);
     for (Statement& statement : program_.statements) {
@@ -174,15 +174,12 @@ class Namer {
   void name_inside(Statement& statement) {
     auto own = std::make_shared<CallFunction>(*statement.function);
     own->name = fresh(as_name(own->name));
-    const auto name = [&](std::int32_t v, const std::string& stem) {
-      if (!program_.names.contains(v)) program_.names[v] = fresh(stem);
-    };
     for (const auto& v : own->arrives) {
-      if (v) name(*v, "gradient");
+      if (v) name_once(*v, "gradient");
     }
     for (auto* statements : {&own->forward, &own->backward}) {
       for (Statement& one : *statements) {
-        for (const std::int32_t v : one.outs) name(v, std::string(one.bare()));
+        for (const std::int32_t v : one.outs) name_once(v, std::string(one.bare()));
         if (one.function) name_inside(one);
       }
     }

@@ -4,16 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/recording/advice.h"
 #include "sim/remesh/call_program.h"
 #include "sim/remesh/mesh_plan.h"
 
 namespace shardlab {
-
-/// One layout of a parameter or of what a module returns, alike in all repeated layers.
-struct OtherPlacing {
-  std::string text;   ///< "layers.*.wo:out=[_, _@tp, _]"
-  std::string where;  ///< the first call that it is about, "train.py:12"
-};
 
 /// Layouts that are one mesh dim away from those of a plan: another tensor dim is cut, or none.
 /// None is known to hold or to help.

@@ -164,17 +164,13 @@ class Planner {
     return {1, shape.size() < 2 ? 0 : shape[1]};
   }
 
-  static void append(Names& to, const Names& names) {
-    to.insert(to.end(), names.begin(), names.end());
-  }
-
   // Whole for each use, and only there.
   void shard_parameters(const Names& names) {
     if (names.empty()) return;
     for (const CallInput& input : program_.inputs) {
-      if (input.parameter && !input.meta.shape.empty()) {
-        append(plan_.cuts[input.value][0], names);
-      }
+      if (!input.parameter || input.meta.shape.empty()) continue;
+      Names& rows = plan_.cuts[input.value][0];
+      rows.insert(rows.end(), names.begin(), names.end());
     }
     const Moved whole = whole_over(names);
     for (std::size_t i = 0; i < program_.statements.size(); ++i) {

@@ -53,7 +53,7 @@ class ProgramReader {
   void find_end() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const RecordedEvent& event = recording_.events[i];
-      if (event.kind == RecordedKind::kOp && event.pass == RecordedPass::kOptimizer) break;
+      if (is_of_optimizer(event)) break;
       if (event.kind == RecordedKind::kBackward || event.kind == RecordedKind::kGradients) {
         end_ = i + 1;
       }
@@ -107,7 +107,7 @@ class ProgramReader {
       case kFunction:
         return functions_.read(event);
       case kCheck:
-        if (event.pass == RecordedPass::kBackward) reading_.note_gradient(event);
+        if (is_gradient_check(event)) reading_.note_gradient(event);
         return;
       case kBackward:
         return read_backward(event);
@@ -177,12 +177,9 @@ class ProgramReader {
   void read_last_gradients() {
     for (std::size_t i = end_; i < recording_.events.size(); ++i) {
       const RecordedEvent& event = recording_.events[i];
-      const bool op = event.kind == RecordedKind::kOp;
-      if (op && event.pass == RecordedPass::kOptimizer) return;
-      if (op) reading_.note_accumulation(event);
-      if (event.kind == RecordedKind::kCheck && event.pass == RecordedPass::kBackward) {
-        reading_.note_gradient(event);
-      }
+      if (is_of_optimizer(event)) return;
+      if (event.kind == RecordedKind::kOp) reading_.note_accumulation(event);
+      if (is_gradient_check(event)) reading_.note_gradient(event);
     }
   }
 

@@ -46,15 +46,13 @@ void Reading::note_given(const RecordedEvent& event) {
 }
 
 void Reading::note_drawn(const RecordedEvent& event) {
-  for (const auto* values : {&event.out, &event.written}) {
-    for (const EventValue& value : *values) {
-      if (value.id.id < 0 || value.elements.empty()) continue;
-      const int time = ++times_[value.id.id];
-      GivenValue& known = drawn[value.id.id];
-      known = {.event = nullptr, .value = &value, .name = {}};
-      if (time > 1) known.name = fmt::format("v{}:{}", value.id.id, time);
-    }
-  }
+  for_each_given(event, [&](const EventValue& value) {
+    if (value.elements.empty()) return;
+    const int time = ++times_[value.id.id];
+    GivenValue& known = drawn[value.id.id];
+    known = {.event = nullptr, .value = &value, .name = {}};
+    if (time > 1) known.name = fmt::format("v{}:{}", value.id.id, time);
+  });
 }
 
 void Reading::note_accumulation(const RecordedEvent& op) {
@@ -95,11 +93,7 @@ std::optional<std::int32_t> Reading::parameter_of(const std::string& gradient) c
 void Reading::make_gradient(std::int32_t value) {
   const auto check = gradient_checks_.find(value);
   if (check == gradient_checks_.end() || given.contains(value) || made.contains(value)) return;
-  Statement statement{.kind = StatementKind::kGradient, .event = check->second, .op = "gradient"};
-  statement.no_grad = true;
-  statement.takes = {*parameter_of(check->second->name)};
-  statement.outs = {value};
-  add(std::move(statement));
+  add(gradient_of(*check->second, *parameter_of(check->second->name), value));
 }
 
 bool is_same_value(const Statement& statement) {

@@ -97,8 +97,13 @@ class RecordedDraws {
   /// Vectors of eigh and svd, which get the recorded signs: the statements behind it that give
   /// them. Without a gradient they are inputs: of equal values any basis is as right.
   std::vector<Statement> sign(Statement& statement);
+  /// Adds the statement to the program, with those behind it.
+  void add_signed(Statement statement);
 
  private:
+  [[noreturn]] void refuse(const Statement& statement) const;
+  // The number of an input that has recorded numbers.
+  std::int32_t as_input(std::int32_t drawn);
   void draw_in_place(Statement& statement);
   void mask(Statement& statement, const RecordedEvent& draw, std::string_view probability);
   void attention(Statement& statement, const RecordedEvent& draw);

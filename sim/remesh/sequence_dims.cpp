@@ -119,7 +119,7 @@ class SequenceFinder {
     if (product(from) == product(to)) return place_in(to, product_before_dim(from, dim), from[dim]);
     std::size_t at = dim;
     if (bare == "select" || bare == "unbind") {
-      const std::size_t gone = place_of_argument(one, from.size());
+      const std::size_t gone = place_of(number_at(one.args, 1).value_or(0), from.size());
       if (dim == gone) return std::nullopt;
       if (dim > gone) --at;
     } else if (from.size() != to.size()) {
@@ -158,17 +158,6 @@ class SequenceFinder {
     return there ? static_cast<std::size_t>(dim < 0 ? dim + all : dim) : 0;
   }
 
-  static std::optional<std::int64_t> number_at(const Statement& one, std::size_t position) {
-    const auto* scalar =
-        position < one.args.size() ? std::get_if<Scalar>(&one.args[position].value) : nullptr;
-    if (scalar == nullptr || scalar->category() != Category::kInteger) return std::nullopt;
-    return scalar->to_int();
-  }
-
-  static std::size_t place_of_argument(const Statement& one, std::size_t ndim) {
-    return place_of(number_at(one, 1).value_or(0), ndim);
-  }
-
   // The operand's dims in the result's order, where a call changes their order.
   static std::optional<std::vector<std::size_t>> order_of(const Statement& one, std::size_t ndim) {
     const std::string_view bare = one.bare();
@@ -176,7 +165,7 @@ class SequenceFinder {
     if ((!swaps && bare != "permute") || ndim < 2) return std::nullopt;
     std::vector<std::size_t> order(ndim);
     for (std::size_t i = 0; i < ndim; ++i) order[i] = i;
-    const auto first = number_at(one, 1), second = number_at(one, 2);
+    const auto first = number_at(one.args, 1), second = number_at(one.args, 2);
     if (bare == "t") {
       std::swap(order[0], order[1]);
     } else if (swaps && first && second) {

@@ -31,6 +31,15 @@ Statement same_whole(const RecordedEvent& move, std::int32_t value) {
   return same;
 }
 
+Statement gradient_of(const RecordedEvent& event, std::int32_t parameter, std::int32_t value) {
+  return {.kind = StatementKind::kGradient,
+          .event = &event,
+          .op = "gradient",
+          .takes = {parameter},
+          .outs = {value},
+          .no_grad = true};
+}
+
 const GraphArgument* argument_of(const Statement& statement, std::string_view name) {
   if (statement.row == nullptr || !statement.event->misfit.empty()) return nullptr;
   const auto at = statement.row->op.find_argument(name);

@@ -77,6 +77,8 @@ struct CallFunction {
 Statement statement_of(const RecordedEvent& event);
 /// A move: the whole `value` under its other number.
 Statement same_whole(const RecordedEvent& move, std::int32_t value);
+/// The gradient of a parameter as it is at the event, under the number `value`.
+Statement gradient_of(const RecordedEvent& event, std::int32_t parameter, std::int32_t value);
 /// The values in arguments, in order.
 std::vector<std::int32_t> values_in(const std::vector<GraphArgument>& args);
 /// The value of the argument of this name, as the row has it; null if it has no such argument.

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "base/text_of_list.h"
 #include "schema/op_row.h"
 #include "schema/sharding_rule.h"
 
@@ -18,39 +19,16 @@ namespace {
 
 // Ops that take each feature by itself, heads of attention included: a cut passes through.
 bool keeps_features(std::string_view bare) {
-  static const std::set<std::string_view> kOps = {"silu",         "gelu",
-                                                  "relu",         "relu6",
-                                                  "leaky_relu",   "elu",
-                                                  "celu",         "selu",
-                                                  "mish",         "tanh",
-                                                  "sigmoid",      "hardswish",
-                                                  "hardtanh",     "softplus",
-                                                  "square",       "pow",
-                                                  "neg",          "exp",
-                                                  "abs",          "clamp",
-                                                  "dropout",      "native_dropout",
-                                                  "to",           "_to_copy",
-                                                  "contiguous",   "clone",
-                                                  "alias",        "type_as",
-                                                  "view",         "reshape",
-                                                  "_unsafe_view", "flatten",
-                                                  "unflatten",    "transpose",
-                                                  "permute",      "t",
-                                                  "split",        "split_with_sizes",
-                                                  "chunk",        "unbind",
-                                                  "slice",        "select",
-                                                  "unsqueeze",    "squeeze",
-                                                  "expand",       "repeat_interleave",
-                                                  "stack",        "cat",
-                                                  "mul",          "add",
-                                                  "sub",          "div",
-                                                  "rsub",         "scaled_dot_product_attention",
-                                                  "matmul",       "bmm",
-                                                  "softmax",      "masked_fill",
-                                                  "where",        "view_as_complex",
-                                                  "view_as_real", "movedim",
-                                                  "swapaxes",     "glu"};
-  return kOps.contains(bare);
+  static const std::vector<std::string_view> kOps = parts_of_text(
+      "silu gelu relu relu6 leaky_relu elu celu selu mish tanh sigmoid hardswish hardtanh "
+      "softplus square pow neg exp abs clamp dropout native_dropout to _to_copy contiguous "
+      "clone alias type_as view reshape _unsafe_view flatten unflatten transpose permute t "
+      "split split_with_sizes chunk unbind slice select unsqueeze squeeze expand "
+      "repeat_interleave stack cat mul add sub div rsub scaled_dot_product_attention "
+      "matmul bmm softmax masked_fill where view_as_complex view_as_real movedim swapaxes "
+      "glu",
+      " ");
+  return std::ranges::find(kOps, bare) != kOps.end();
 }
 
 // A function of the program does, if all of its calls take each element by itself.

@@ -10,14 +10,6 @@ namespace shardlab {
 
 namespace {
 
-bool is_optimizer(const RecordedEvent& event) {
-  return event.kind == RecordedKind::kOp && event.pass == RecordedPass::kOptimizer;
-}
-
-bool is_gradient_check(const RecordedEvent& event) {
-  return event.kind == RecordedKind::kCheck && event.pass == RecordedPass::kBackward;
-}
-
 class UpdateReader {
  public:
   explicit UpdateReader(Reading& reading) : reading_(reading), program_(reading.program) {}
@@ -45,7 +37,7 @@ class UpdateReader {
                                              event.op, place_of(reading_.recording, event)));
         break;
       }
-      steps = steps || is_optimizer(event);
+      steps = steps || is_of_optimizer(event);
       if (event.pass != RecordedPass::kBackward) read_op(event);
     }
     const bool by_hand = std::ranges::any_of(program_.updates, [&](const Statement& one) {
@@ -63,7 +55,7 @@ class UpdateReader {
   void find_gradients() {
     bool steps = false;
     for (const RecordedEvent& event : reading_.recording.events) {
-      steps = steps || is_optimizer(event);
+      steps = steps || is_of_optimizer(event);
       if (!is_gradient_check(event)) continue;
       gradients_.try_emplace(event.out[0].id.id, event.name);
       if (!steps) reading_.graded.insert(event.name);
@@ -138,11 +130,7 @@ class UpdateReader {
     if (gradient == gradients_.end()) return false;
     const std::optional<std::int32_t> parameter = reading_.parameter_of(gradient->second);
     if (!parameter) return false;
-    Statement statement{.kind = StatementKind::kGradient, .event = reading_.at, .op = "gradient"};
-    statement.no_grad = true;
-    statement.takes = {*parameter};
-    statement.outs = {v};
-    program_.updates.push_back(std::move(statement));
+    program_.updates.push_back(gradient_of(*reading_.at, *parameter, v));
     known_.insert(v);
     of_gradients_.insert(v);
     return true;

@@ -31,18 +31,15 @@ void Wholes::note_given(const RecordedEvent& event) {
 
 void Wholes::note_own(const RecordedEvent& event) {
   const std::vector<std::int32_t> operands = values_in(event.args);
-  for (const auto* values : {&event.out, &event.written}) {
-    for (const EventValue& value : *values) {
-      const std::int32_t v = value.id.id;
-      const auto cut =
-          event.by_library && !operands.empty() ? cut_from_.find(operands.back()) : cut_from_.end();
-      if (cut != cut_from_.end()) {
-        cut_from_[v] = cut->second;
-      } else {
-        own_[v] = &event;
-      }
+  for_each_given(event, [&](const EventValue& value) {
+    const auto cut =
+        event.by_library && !operands.empty() ? cut_from_.find(operands.back()) : cut_from_.end();
+    if (cut != cut_from_.end()) {
+      cut_from_[value.id.id] = cut->second;
+    } else {
+      own_[value.id.id] = &event;
     }
-  }
+  });
 }
 
 void Wholes::add_piece(std::int32_t value, const ValueType& whole) {

@@ -13,9 +13,11 @@
 #include "base/text_of_list.h"
 #include "sim/replay/comparison.h"
 #include "sim/replay/difference_text.h"
+#include "sim/replay/event_flow.h"
 #include "sim/replay/points_of_ranks.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/taken_values.h"
+#include "sim/verify/compare.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -35,9 +37,7 @@ class Descent {
     if (!makes_values(event)) return;
     Bits all;
     for_each_operand(event, [&](std::int32_t number) { add(all, by_number_[number]); });
-    for (const auto* values : {&event.out, &event.written}) {
-      for (const EventValue& one : *values) by_number_[one.id.id] = all;
-    }
+    for_each_given(event, [&](const EventValue& one) { by_number_[one.id.id] = all; });
   }
 
   void meet(const ComparedPoint& point) {
@@ -108,7 +108,7 @@ PointsOfA points_of(const RecordedProgram& program, bool by_rank, double& gradie
       if (descent != nullptr) descent->meet(point);
       for (PointPart& part : point.parts) {
         if (point.kind == PointKind::kGradient) {
-          gradient_noise = std::max(gradient_noise, largest_of(part.elements));
+          gradient_noise = std::max(gradient_noise, largest_finite(part.elements));
         }
         kept += part.elements.size();
         if (kept > kMostElements) part.elements = {};
@@ -325,11 +325,8 @@ BlamedValue blamed_line(const RecordedProgram& b, std::size_t event, std::int32_
   value.point.value = number;
   value.point.op = b.events[event].op;
   value.point.place = place_of(b, b.events[event]);
-  const std::int32_t only = b.events[event].rank;
-  for (std::size_t rank = 0; rank < b.ranks; ++rank) {
-    const bool is = only < 0 || is_collective(b.events[event]);
-    if (is || rank == static_cast<std::size_t>(only)) value.point.ranks.push_back(rank);
-  }
+  const std::int32_t only = is_collective(b.events[event]) ? -1 : b.events[event].rank;
+  value.point.ranks = ranks_meant(only, b.ranks);
   return value;
 }
 
@@ -368,11 +365,11 @@ void name_gradients(RecordingBlame& blame, const RecordedProgram& b,
   }
   value.what += ", and no collective adds them up" + way_of_library(b);
   for (const RecordedEvent& event : b.events) {
-    const bool reduces = event.kind == RecordedKind::kCollect && event.place >= 0 &&
-                         !is_recorded_message(event) &&
-                         std::ranges::any_of(event.written, [&](const EventValue& one) {
-                           return blame.reduced.contains(one.id.id);
-                         });
+    const auto is_reduced = [&](const EventValue& one) {
+      return blame.reduced.contains(one.id.id);
+    };
+    const bool reduces = is_collective(event) && event.place >= 0 && !is_recorded_message(event) &&
+                         std::ranges::any_of(event.written, is_reduced);
     if (!reduces) continue;
     value.what += fmt::format("; others are added up by {}, {}", event.op, place_of(b, event));
     break;
@@ -443,9 +440,13 @@ bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const Aft
   return false;
 }
 
+void sort_by_event(RecordingBlame& blame) {
+  std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
+}
+
 // The first that follows from nothing is the one to look at.
 void order(RecordingBlame& blame) {
-  std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
+  sort_by_event(blame);
   const auto first = std::ranges::find(blame.wrong, false, &BlamedValue::follows);
   if (first != blame.wrong.end()) std::rotate(blame.wrong.begin(), first, first + 1);
 }
@@ -515,7 +516,7 @@ RecordingBlame blame_values(const RecordedProgram& a, const std::vector<Compared
   RecordingComparison comparison(points, groups, gradient_noise);
   for (const ComparedPoint& value : values) comparison.judge(value, 0);
   RecordingBlame blame = comparison.end();
-  std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
+  sort_by_event(blame);
   find_followers(blame, descent);
   for (BlamedValue& value : blame.wrong) {
     if (value.follows || is_gradient(value.point)) continue;

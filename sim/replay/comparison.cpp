@@ -6,15 +6,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/text_of_list.h"
 #include "sim/replay/difference_text.h"
-#include "sim/replay/event_values.h"
+#include "sim/replay/event_flow.h"
 #include "sim/replay/library_nodes.h"
+#include "sim/verify/compare.h"
 
 namespace shardlab {
 
@@ -70,47 +70,15 @@ void as_share(Explained& all) {
 
 std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
   const std::string place = place_of(program, event);
-  const std::string op = event.op.empty() ? std::string(to_string(event.kind)) : event.op;
-  return place.empty() ? op : op + " " + place;
+  return place.empty() ? op_text(event) : op_text(event) + " " + place;
 }
 
-bool copies(const RecordedEvent& event) {
-  constexpr std::array<std::string_view, 5> kCopies = {
-      "aten.clone.default", "aten.detach.default", "aten.alias.default", "aten._to_copy.default",
-      "aten.copy_.default"};
-  return std::ranges::find(kCopies, event.op) != kCopies.end();
-}
-
-// The call takes another number on each rank, as the first of the rank's words, and gives a mask or
-// indices.
-bool has_own_numbers(const RecordedEvent& event) {
-  const auto& ranks = event.args_of_ranks;
-  const auto real = [](const EventValue& one) { return unit_roundoff(one.type.dtype) > 0; };
-  if (std::ranges::any_of(event.out, real)) return false;
-  for (std::size_t at = 0; !ranks.empty() && at < ranks[0].size(); ++at) {
-    const auto* first = std::get_if<Scalar>(&ranks[0][at].value);
-    const bool differs = first != nullptr && std::ranges::any_of(ranks, [&](const auto& args) {
-                           const auto* own = std::get_if<Scalar>(&args.at(at).value);
-                           return own == nullptr || !(*own == *first);
-                         });
-    if (differs) return true;
-  }
-  return false;
-}
-
-template <typename Visit>
-void for_each_given(const RecordedEvent& event, const Visit& visit) {
-  for (const auto* values : {&event.out, &event.written}) {
-    for (const EventValue& one : *values) {
-      if (one.id.id >= 0) visit(one.id.id);
-    }
-  }
-}
-
-bool are_equal(const std::vector<PointPart>& parts) {
-  return std::ranges::all_of(parts, [&](const PointPart& one) {
-    return one.elements == parts[0].elements && one.shape == parts[0].shape;
-  });
+// The same with one rank's part alone.
+ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {
+  ComparedPoint own{.key = point.key, .kind = point.kind, .name = point.name};
+  own.ranks = {point.ranks.at(i)};
+  own.parts = {point.parts[i]};
+  return own;
 }
 
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
@@ -140,21 +108,6 @@ bool is_gradient(const ComparedPoint& point) {
   return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
 }
 
-bool makes_values(const RecordedEvent& event) {
-  using enum RecordedKind;
-  return event.kind == kAlias || event.kind == kOfRanks || event.kind == kOp ||
-         event.kind == kCollect || is_move(event.kind);
-}
-
-bool is_collective(const RecordedEvent& event) { return event.kind == RecordedKind::kCollect; }
-
-std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
-  const std::size_t line = program.events[event].line;
-  if (program.events[event].rank < 0) return event + 1;
-  while (event < program.events.size() && program.events[event].line == line) ++event;
-  return event;
-}
-
 // Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
 // is known of a sum over the rows of one.
 void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
@@ -164,7 +117,7 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
   cut_otherwise_ = cut_otherwise_ || input;
   const PointPart* const rows = input ? nullptr : micro_batches_.rows(point.key);
   Explained one{.held = ValueHeld::kUnknown, .groups = {}};
-  if (rows != nullptr) one = explained(point, *rows, point.parts, point.ranks, from, terms);
+  if (rows != nullptr) one = explained(point, *rows, from, terms);
   cut_otherwise_ = cut_otherwise_ || (result && one.held == ValueHeld::kRight);
   if (!cut_otherwise_) return;
   all = std::move(one);
@@ -189,7 +142,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
     if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
   }
   if (makes_values(event) && event.place >= 0) {
-    for_each_given(event, [&](std::int32_t number) { made_[number] = at; });
+    for_each_given(event, [&](const EventValue& one) { made_[one.id.id] = at; });
   }
   if (!makes_values(event) || !first) return;
   const std::size_t end = end_of_line(program, at);
@@ -217,7 +170,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
   if (!keeps) all.like.clear();
   for (std::size_t i = at; i < end; ++i) {
-    for_each_given(program.events[i], [&](std::int32_t number) { known_[number] = all; });
+    for_each_given(program.events[i], [&](const EventValue& one) { known_[one.id.id] = all; });
   }
 }
 
@@ -225,7 +178,8 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
                                            const EventValues& values) {
   const RecordedEvent& event = program.events[at];
   if (event.rank >= 0) return;
-  for_each_given(event, [&](std::int32_t number) {
+  for_each_given(event, [&](const EventValue& given) {
+    const std::int32_t number = given.id.id;
     Followed& now = known_[number];
     const auto found = a_.find(now.like);
     if (found == a_.end() || found->second.empty()) return;
@@ -235,12 +189,11 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
     point.line = event.line;
     point.event = at;
     point.value = number;
-    for (std::size_t rank = 0; rank < values.ranks(); ++rank) point.ranks.push_back(rank);
+    point.ranks = ranks_meant(-1, values.ranks());
     const std::vector<PointPart> parts = parts_of_value(values, number, point.ranks);
     if (parts.empty()) return;
     const PointPart& a = found->second.front();
-    const double allowed =
-        rounding_of(a.dtype) * largest_of(a.elements) + term_rounding(a.dtype) * gradient_noise_;
+    const double allowed = rounding_allowed(a) + term_rounding(a.dtype) * gradient_noise_;
     const Explained cause = explain(a, std::max(allowed, kTiny), parts, point.ranks, groups_);
     if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return;
     suspect(now, {.point = point, .what = text_of_cause(cause), .cause = cause, .through = {}});
@@ -287,9 +240,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (is_late(point)) from.off = std::max(from.off, drift_);
   Explained all{.held = ValueHeld::kRight, .groups = {}};
   for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {
-    const Explained one =
-        alike ? explained(point, a[0], point.parts, point.ranks, from, terms)
-              : explained(point, a[i], {point.parts[i]}, {point.ranks.at(i)}, from, terms);
+    const Explained one = explained(alike ? point : of_rank(point, i), a[i], from, terms);
     if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
   }
   const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
@@ -327,8 +278,7 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
     break;
   }
   if (!alike) return;
-  const double allowed = rounding_of(a[0].dtype) * largest_of(a[0].elements);
-  told.elements += factors_text(point.parts, a[0], "its pieces", allowed);
+  told.elements += factors_text(point.parts, a[0], "its pieces", rounding_allowed(a[0]));
   const std::string right = right_ranks_text(point.parts, point.ranks, a[0]);
   if (right.empty()) told.elements += replicas_text(point.parts, point.ranks, a[0]);
   if (point.kind != PointKind::kEnd) return;
@@ -360,7 +310,6 @@ RecordingBlame RecordingComparison::end() {
   std::erase_if(terms_, [&](const BlamedValue& one) { return reduced_.contains(one.point.value); });
   return {.same_names = same_names_,
           .compared = compared_,
-          .undecided = undecided_,
           .on_the_way = on_the_way,
           .wrong = std::move(wrong_),
           .terms = std::move(terms_),
@@ -414,10 +363,11 @@ void RecordingComparison::follow_message(const RecordedProgram& program, const R
 }
 
 Explained RecordingComparison::explained(const ComparedPoint& point, const PointPart& a,
-                                         const std::vector<PointPart>& parts, const Ranks& ranks,
                                          const Followed& from, double terms) {
+  const std::vector<PointPart>& parts = point.parts;
+  const Ranks& ranks = point.ranks;
   const bool late = is_late(point) || from.of_gradient;
-  const double largest = largest_of(a.elements);
+  const double largest = largest_finite(a.elements);
   const DType dtype = coarser(a.dtype, parts[0].dtype);
   coarsest_ = coarser(coarsest_, dtype);
   const bool integral = is_integral(dtype);
@@ -428,13 +378,10 @@ Explained RecordingComparison::explained(const ComparedPoint& point, const Point
   if (!integral && from.wrong < 0) allowed += term_rounding(dtype) * terms;
   if (late) allowed += term_rounding(coarsest_) * gradient_noise_;
   Explained found = explain(a, std::max(allowed, kTiny), parts, ranks, groups_);
-  if (found.held == ValueHeld::kWrong && may_turn(point, a, parts, ranks, allowed)) {
-    ++undecided_;
-    found.held = ValueHeld::kUnknown;
-  }
+  const bool wrong = found.held == ValueHeld::kWrong;
+  if (wrong && may_turn(point, a, allowed)) found.held = ValueHeld::kUnknown;
   const double far = found.off;
   const bool vague = !a.elements.empty() && allowed > kNoMeaning * largest;
-  if (found.held == ValueHeld::kRight && vague && found.off > rounding) ++undecided_;
   if (late && largest <= kMeaning * allowed) found.off = 0;  // rounding alone, as of a sum of zero
   const bool rounded_off = integral && off > 0;
   if (found.held != ValueHeld::kRight && (vague || rounded_off)) found.held = ValueHeld::kUnknown;
@@ -448,7 +395,6 @@ Explained RecordingComparison::explained(const ComparedPoint& point, const Point
 // Optimizers that divide by the size of a gradient make a step of full length for an element that
 // is rounding alone: whether no other element is off.
 bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& a,
-                                   const std::vector<PointPart>& parts, const Ranks& ranks,
                                    double allowed) const {
   const auto slope = a_.find("gradient " + point.name + ".grad|0");
   if (point.kind != PointKind::kEnd || slope == a_.end() || slope->second.size() != 1) return false;
@@ -460,7 +406,7 @@ bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& 
     const bool rounding = slopes[i] != 0 && std::fabs(slopes[i]) <= noise;
     if (rounding) sure.elements[i] = std::numeric_limits<double>::quiet_NaN();
   }
-  return explain(sure, allowed, parts, ranks, groups_, true).held == ValueHeld::kRight;
+  return explain(sure, allowed, point.parts, point.ranks, groups_, true).held == ValueHeld::kRight;
 }
 
 bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
@@ -475,8 +421,7 @@ bool RecordingComparison::is_parameter(const ComparedPoint& point) const {
 std::string RecordingComparison::text_of_missing(const ComparedPoint& point,
                                                  const PointPart& a) const {
   if (!is_parameter(point) || point.parts.size() < 2 || a.elements.empty()) return "";
-  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
-  const auto missing = missing_element(a, allowed, point.parts);
+  const auto missing = missing_element(a, rounding_allowed(a), point.parts);
   return missing ? fmt::format("no rank has A's element at [{}]: some hold the same piece",
                                text_of_list(*missing, ", "))
                  : "";
@@ -562,8 +507,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,
-            .between = (of_call && !outlasts) || point.kind == PointKind::kFlow,
-            .right_on_some = told.right_on_some};
+            .between = (of_call && !outlasts) || point.kind == PointKind::kFlow};
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, value);

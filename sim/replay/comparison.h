@@ -26,11 +26,6 @@ std::string text_of_cause(const Explained& all);
 bool same_cause(const Explained& a, const Explained& b);
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
-/// It makes values of others, and does not look at them again.
-bool makes_values(const RecordedEvent& event);
-bool is_collective(const RecordedEvent& event);
-/// One past the last event of a line: ranks of one collective have events of their own.
-std::size_t end_of_line(const RecordedProgram& program, std::size_t event);
 
 /// Used by one thread.
 class RecordingComparison {
@@ -73,8 +68,7 @@ class RecordingComparison {
   struct Link {
     std::int32_t source = -1;  // the first wrong one that it is computed from, as Followed::wrong
     std::int32_t value = -1;
-    bool between = false;        // of a call, or a gradient on its way
-    bool right_on_some = false;  // as Told
+    bool between = false;  // of a call, or a gradient on its way
   };
 
   // A value that is to be told of.
@@ -98,11 +92,9 @@ class RecordingComparison {
 
   static void inherit(Followed& all, const Followed& one);
   void follow_message(const RecordedProgram& program, const RecordedEvent& event, Followed& all);
-  Explained explained(const ComparedPoint& point, const PointPart& a,
-                      const std::vector<PointPart>& parts, const Ranks& ranks, const Followed& from,
+  Explained explained(const ComparedPoint& point, const PointPart& a, const Followed& from,
                       double terms);
-  bool may_turn(const ComparedPoint& point, const PointPart& a, const std::vector<PointPart>& parts,
-                const Ranks& ranks, double allowed) const;
+  bool may_turn(const ComparedPoint& point, const PointPart& a, double allowed) const;
   void judge_rows(const ComparedPoint& point, const Followed& from, double terms, Explained& all);
   bool is_of_step(const ComparedPoint& point) const;
   bool is_parameter(const ComparedPoint& point) const;
@@ -152,7 +144,7 @@ class RecordingComparison {
   std::map<MessageRoute, std::deque<Followed>> messages_;  // on their way
   std::map<std::int32_t, std::size_t> made_;  // by value: the event, of a line of the program
   Writers writers_;                           // of gradients, since backward
-  std::int64_t compared_ = 0, undecided_ = 0;
+  std::int64_t compared_ = 0;
 };
 
 }  // namespace shardlab

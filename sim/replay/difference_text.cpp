@@ -8,6 +8,8 @@
 
 #include "base/text_of_list.h"
 #include "sim/replay/explain.h"
+#include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 
 namespace shardlab {
 
@@ -29,7 +31,8 @@ std::vector<double> factors_of_rows(const PointPart& whole, double allowed, cons
   };
   for (std::size_t at = 0; at < static_cast<std::size_t>(whole.shape[0]); ++at) {
     const PointPart row = row_of(whole, at), own = row_of(part, at);
-    if (largest_of(row.elements) <= allowed && largest_of(own.elements) <= allowed) continue;
+    if (largest_finite(row.elements) <= allowed && largest_finite(own.elements) <= allowed)
+      continue;
     const std::vector<double> one = factors_of_parts(row, allowed, {own});
     if (one.empty()) return {};
     factors.push_back(one[0]);
@@ -54,7 +57,7 @@ bool has_one_size(const PointPart& part, const PointPart& whole) {
 
 // Elements of two parts of one size that are further apart than rounding.
 std::size_t differing(const PointPart& part, const PointPart& whole) {
-  const double allowed = rounding_of(part.dtype) * largest_of(whole.elements);
+  const double allowed = rounding_of(part.dtype) * largest_finite(whole.elements);
   std::size_t count = 0;
   for (std::size_t i = 0; i < part.elements.size(); ++i) {
     if (!(std::fabs(part.elements[i] - whole.elements[i]) <= allowed)) ++count;
@@ -73,12 +76,7 @@ std::string elements_text(const PointPart& part, const PointPart& whole) {
       at = i;
     }
   }
-  Dims index(part.shape.size());
-  std::size_t rest = at;
-  for (std::size_t dim = index.size(); dim-- > 0;) {
-    index[dim] = static_cast<std::int64_t>(rest) % part.shape[dim];
-    rest /= static_cast<std::size_t>(part.shape[dim]);
-  }
+  const Dims index = index_of(static_cast<std::int64_t>(at), part.shape);
   return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}",
                      differing(part, whole), part.elements.size(), text_of_list(index, ", "),
                      number_text(part.elements[at]), number_text(whole.elements[at]));
@@ -145,7 +143,7 @@ std::string parting_text(const std::vector<PointPart>& ends, const std::vector<P
   constexpr double kShare = 0.02;  // of the largest change
   if (ends.size() < 2 || ends.size() != begins.size()) return "";
   const PointPart first = change_of(ends[0], begins[0]);
-  const double largest = largest_of(first.elements);
+  const double largest = largest_finite(first.elements);
   double most = 0;
   for (std::size_t i = 1; i < ends.size(); ++i) {
     const PointPart own = change_of(ends[i], begins[i]);
@@ -179,7 +177,7 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
     return fmt::format("; {} {} it as it was before the step", ranks_text(unchanged),
                        unchanged.size() == 1 ? "has" : "have");
   }
-  const double allowed = rounding_of(end.dtype) * largest_of(end.elements);
+  const double allowed = rounding_allowed(end);
   const std::string own = factors_text(all, whole, "its changes", allowed);
   if (!own.empty()) return own;
   const std::vector<double> factors = factors_of_parts(whole, allowed, all);

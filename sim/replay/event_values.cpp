@@ -2,17 +2,11 @@
 // events that are complete.
 #include "sim/replay/event_values.h"
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string_view>
 #include <utility>
 
-#include "schema/op_row.h"
-#include "sim/replay/library_nodes.h"
 #include "sim/replay/recorded_world.h"
-#include "sim/replay/watch.h"
 
 namespace shardlab {
 
@@ -20,40 +14,6 @@ const DTensor& EventValues::on(std::int32_t number, std::size_t rank) const {
   static const DTensor kNone;
   const auto found = values_.find(number);
   return found == values_.end() ? kNone : found->second[rank];
-}
-
-bool overwrites(const RecordedEvent& event) {
-  constexpr std::string_view kOps[] = {"copy_",          "fill_",         "zero_",        "normal_",
-                                       "uniform_",       "bernoulli_",    "exponential_", "random_",
-                                       "_foreach_copy_", "_foreach_zero_"};
-  const bool out =
-      event.row != nullptr ? event.row->op.is_out_variant() : is_library_call(event.op);
-  const bool draws = event.random && bare_op(event.op) == "rrelu_with_noise";
-  return out || draws || std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
-}
-
-// The global rank that a broadcast or a reduce names; none: it is another event, or names none.
-static std::optional<std::int64_t> root_of(const RecordedProgram& program,
-                                           const RecordedEvent& event) {
-  if (event.args.size() < 3 || event.rank < 0 || event.group < 0) return std::nullopt;
-  const RecordedGroup& all = program.groups.at(static_cast<std::size_t>(event.group));
-  const auto& members = all.at(all.size() == 1 ? 0 : static_cast<std::size_t>(event.rank));
-  const auto* root = std::get_if<Scalar>(&event.args[2].value);
-  const bool known = root != nullptr && root->category() == Category::kInteger;
-  return known ? std::optional(members.at(static_cast<std::size_t>(root->to_int()))) : std::nullopt;
-}
-
-bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int32_t operand) {
-  const std::string_view op = bare_op(event.op);
-  if (op == "broadcast_") {
-    const auto root = root_of(program, event);
-    return !root || *root == event.rank;
-  }
-  const bool sums = op.starts_with("allreduce") || op.starts_with("all_reduce") || op == "reduce_";
-  const auto is_it = [&](const EventValue& one) { return one.id.id == operand; };
-  const bool given =
-      std::ranges::any_of(event.out, is_it) || std::ranges::any_of(event.written, is_it);
-  return sums || !given || !overwrites(event);
 }
 
 void EventValues::set(std::int32_t number, std::size_t rank, DTensor value) {
@@ -107,9 +67,7 @@ class OpenEvents {
 
 class CollectingWatch final : public Watch {
  public:
-  CollectingWatch(const RecordedProgram& program, const PlayedGraph& graph, SeenTable& seen,
-                  std::size_t rank, const MeshLayout* mesh, OpenEvents& open)
-      : Watch(program, graph, seen, rank, mesh), open_(open) {}
+  CollectingWatch(const WatchPlace& place, OpenEvents& open) : Watch(place), open_(open) {}
 
  private:
   void after(std::size_t event, ReplayState& state) override {
@@ -133,14 +91,7 @@ void play_events(const RecordedProgram& program, const std::vector<PlayedEdit>& 
   RecordedWorld world(program, replay_settings());
   SeenTable seen(program, world.ranks());
   OpenEvents open(graph, seen, world.ranks(), on_event);
-  std::vector<std::unique_ptr<CollectingWatch>> watches;
-  std::vector<Watch*> played;
-  for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
-    watches.push_back(
-        std::make_unique<CollectingWatch>(program, graph, seen, rank, world.mesh(), open));
-    played.push_back(watches.back().get());
-  }
-  world.play(graph, played);
+  world.play(graph, world.watches<CollectingWatch>(graph, seen, open));
   open.end();
 }
 

@@ -36,12 +36,6 @@ using OnEvent = std::function<void(std::size_t event, const EventValues& values)
 void play_events(const RecordedProgram& program, const std::vector<PlayedEdit>& edits,
                  const OnEvent& on_event);
 
-/// Whether all elements of the tensors that it writes are new.
-bool overwrites(const RecordedEvent& event);
-/// Whether the results depend on that operand: what a rank overwrites, or receives, it does not
-/// read.
-bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int32_t operand);
-
 /// Calls visit(number) for each value that the event takes, gives or looks at.
 template <typename Visit>
 void for_each_named(const RecordedEvent& event, std::size_t rank, const Visit& visit) {
@@ -51,11 +45,7 @@ void for_each_named(const RecordedEvent& event, std::size_t rank, const Visit& v
       if (number >= 0) visit(number);
     }
   }
-  for (const auto* values : {&event.out, &event.written}) {
-    for (const EventValue& one : *values) {
-      if (one.id.id >= 0) visit(one.id.id);
-    }
-  }
+  for_each_given(event, [&](const EventValue& one) { visit(one.id.id); });
 }
 
 }  // namespace shardlab

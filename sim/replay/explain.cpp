@@ -11,12 +11,13 @@
 #include <utility>
 
 #include "base/text_of_list.h"
+#include "sim/verify/compare.h"
+#include "sim/verify/held_numbers.h"
 
 namespace shardlab {
 
 namespace {
 
-constexpr double kManyRoundings = 800, kFewestRoundings = 8, kMostRounding = 2e-4;
 constexpr std::int64_t kMostLabels = 1 << 14;  // lines that are looked for one by one
 
 // The boxes of the whole, and their elements against those of a part.
@@ -96,7 +97,7 @@ class Boxes {
 class Matcher : protected Boxes {
  public:
   Matcher(const PointPart& whole, double allowed, bool open)
-      : Boxes(whole), largest_(largest_of(whole.elements)), allowed_(allowed), open_(open) {}
+      : Boxes(whole), largest_(largest_finite(whole.elements)), allowed_(allowed), open_(open) {}
 
  protected:
   bool fits(const PointPart& part) const {
@@ -122,10 +123,9 @@ class Matcher : protected Boxes {
 
   bool is_part(const PointPart& part, double factor) {
     if (part.elements.size() == whole_.elements.size()) {
-      for (std::size_t i = 0; i < part.elements.size(); ++i) {
-        if (!near(part.elements[i], whole_.elements[i], factor)) return false;
-      }
-      return true;
+      return std::ranges::equal(part.elements, whole_.elements, [&](double got, double expected) {
+        return near(got, expected, factor);
+      });
     }
     if (part.shape.size() != whole_.shape.size()) return false;
     return is_box(part, factor) || has_lines(part, factor);
@@ -234,7 +234,7 @@ class Explainer : private Matcher {
   std::vector<double> factors(const std::vector<PointPart>& parts) {
     std::vector<double> all;
     for (const PointPart& part : parts) {
-      if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) return {};
+      if (!may_be_box(part)) return {};
       const bool found = any_box(part, [&](const Dims& offset) {
         const double factor = factor_at(part, offset);
         const bool is = factor != 0 && is_at(part, offset, factor);
@@ -250,9 +250,7 @@ class Explainer : private Matcher {
   std::optional<Dims> missing(const std::vector<PointPart>& parts) {
     std::vector<bool> there(whole_.elements.size(), false);
     for (const PointPart& part : parts) {
-      if (part.shape.size() != whole_.shape.size() || !fits(part) || !known(part)) {
-        return std::nullopt;
-      }
+      if (!may_be_box(part)) return std::nullopt;
       bool box = false;
       any_box(part, [&](const Dims& offset) {
         const bool here = is_at(part, offset, 1);
@@ -264,17 +262,15 @@ class Explainer : private Matcher {
     }
     const auto first = std::ranges::find(there, false);
     if (first == there.end()) return std::nullopt;
-    auto rest = static_cast<std::int64_t>(first - there.begin());
-    Dims index(whole_.shape.size());
-    for (std::size_t dim = index.size(); dim-- > 0; rest /= whole_.shape[dim]) {
-      index[dim] = rest % whole_.shape[dim];
-    }
-    return index;
+    return index_of(first - there.begin(), whole_.shape);
   }
 
  private:
   static bool known(const PointPart& part) {
     return std::ranges::find(part.shape, 0) != part.shape.end() || !part.elements.empty();
+  }
+  bool may_be_box(const PointPart& part) const {
+    return part.shape.size() == whole_.shape.size() && fits(part) && known(part);
   }
 
   Explained result(ValueHeld held, double factor = 1, const RankGroups* groups = nullptr) const {
@@ -510,17 +506,19 @@ std::vector<RankGroups> groups_of(const RecordedProgram& program) {
   return all;
 }
 
-double largest_of(const std::vector<double>& elements) {
-  double most = 0;
-  for (const double one : elements) {
-    if (std::isfinite(one)) most = std::max(most, std::fabs(one));
-  }
-  return most;
+double rounding_of(DType dtype) {
+  constexpr double kMost = 2e-4;
+  return rounding_of_kernels(dtype, kMost);
 }
 
-double rounding_of(DType dtype) {
-  const double roundoff = std::max(unit_roundoff(dtype), 1e-14);
-  return std::max(kFewestRoundings * roundoff, std::min(kMostRounding, kManyRoundings * roundoff));
+double rounding_allowed(const PointPart& whole) {
+  return rounding_of(whole.dtype) * largest_finite(whole.elements);
+}
+
+bool are_equal(const std::vector<PointPart>& parts) {
+  return std::ranges::all_of(parts, [&](const PointPart& one) {
+    return one.elements == parts[0].elements && one.shape == parts[0].shape;
+  });
 }
 
 std::vector<double> factors_of_parts(const PointPart& whole, double allowed,

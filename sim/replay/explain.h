@@ -41,10 +41,12 @@ struct Explained {
   bool largest = false;    ///< of terms: the whole is not their sum, but the largest of them
 };
 
-/// The largest finite magnitude.
-double largest_of(const std::vector<double>& elements);
 /// The error, as a part of the largest element, that rounding in a call of this dtype explains.
 double rounding_of(DType dtype);
+/// The same of a value, in its units.
+double rounding_allowed(const PointPart& whole);
+/// All are one value.
+bool are_equal(const std::vector<PointPart>& parts);
 
 /// `parts` are those of `ranks`; elements of `whole` may be off by `allowed`. `open`: where it is
 /// NaN, by anything.

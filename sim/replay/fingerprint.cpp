@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text_of_list.h"
 #include "sim/verify/global_value.h"
 #include "tensor/host.h"
 
@@ -25,12 +26,12 @@ constexpr double kAmplified = 16;  // times the error of the operands
 constexpr double kVague = 0.25;    // beyond, a comparison has no meaning
 constexpr double kDigits = 2e-8;   // nine digits of a recorded sum
 
-double relative_of(DType dtype) {
-  const double roundoff = std::max(unit_roundoff(dtype), 1e-14);
-  return std::max(kFewRoundings * roundoff, std::min(kMany, kRoundings * roundoff));
-}
-
 }  // namespace
+
+double rounding_of_kernels(DType dtype, double most) {
+  const double roundoff = std::max(unit_roundoff(dtype), 1e-14);
+  return std::max(kFewRoundings * roundoff, std::min(most, kRoundings * roundoff));
+}
 
 template <typename T>
 void FingerprintSum::add(std::size_t first, std::span<const T> elements) {
@@ -93,11 +94,15 @@ Fingerprint::Fingerprint(const std::vector<double>& elements) {
   *this = sum.print();
 }
 
-std::string text_of(const RecordedPrint& print) {
-  return fmt::format("[{},{}]", print[0], print[1]);
+std::string text_of(const std::vector<RecordedPrint>& prints) {
+  std::vector<std::string> texts;
+  for (const RecordedPrint& print : prints) {
+    texts.push_back(fmt::format("[{},{}]", print[0], print[1]));
+  }
+  return texts.size() == 1 ? texts[0] : "by rank " + text_of_list(texts, " ");
 }
 
-std::string Fingerprint::text() const { return text_of({sums[0], sums[1]}); }
+std::string Fingerprint::text() const { return text_of({sums}); }
 
 PrintComparison compare_prints(const RecordedPrint& recorded, const Fingerprint& ours,
                                const PrintOrigin& origin) {
@@ -113,7 +118,8 @@ PrintComparison compare_prints(const RecordedPrint& recorded, const Fingerprint&
                  size = std::max(ours.sizes[i], std::fabs(expected));
     double allowed = kDigits * size;
     if (!origin.exact) {
-      const double relative = std::max(relative_of(origin.coarsest), kAmplified * origin.drift);
+      const double relative =
+          std::max(rounding_of_kernels(origin.coarsest, kMany), kAmplified * origin.drift);
       allowed = std::max(
           allowed, relative * size + kOfTerms * unit_roundoff(origin.coarsest) * origin.terms);
     }

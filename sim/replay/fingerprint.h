@@ -14,13 +14,13 @@ namespace shardlab {
 
 /// [sum x_i, sum x_i * (i mod 7 + 1)] of row-major elements, with the same of their magnitudes.
 struct Fingerprint {
-  double sums[2] = {0, 0};
-  double sizes[2] = {0, 0};
+  RecordedPrint sums = {0, 0};
+  RecordedPrint sizes = {0, 0};
 
   Fingerprint() = default;
   explicit Fingerprint(const Tensor& tensor);
   explicit Fingerprint(const std::vector<double>& elements);
-  /// [1.5, 7.5]
+  /// "[1.5,7.5]"
   std::string text() const;
 };
 
@@ -49,7 +49,7 @@ struct PrintOrigin {
   double terms = 0;   ///< size of the smallest operand: cancellation leaves its rounding
   bool exact = true;  ///< nothing was rounded on the way
   /// The size, as in a print, of a part that rounding decides, so that any value of it is right.
-  double open[2] = {0, 0};
+  RecordedPrint open = {0, 0};
 };
 
 enum class PrintVerdict : std::uint8_t { kAgrees, kUndecided, kDiffers };
@@ -63,10 +63,14 @@ struct PrintComparison {
 PrintComparison compare_prints(const RecordedPrint& recorded, const Fingerprint& ours,
                                const PrintOrigin& origin);
 
+/// The share of a value by which other kernels and other orders of sums round it: at most so much
+/// of dtypes with many bits.
+double rounding_of_kernels(DType dtype, double most);
+
 /// The coarser of two dtypes by the roundoff of their floats; integers and bools are finest.
 DType coarser(DType a, DType b);
 
-/// A recorded fingerprint, as a text.
-std::string text_of(const RecordedPrint& print);
+/// "[1.5,7.5]", or "by rank" those of each.
+std::string text_of(const std::vector<RecordedPrint>& prints);
 
 }  // namespace shardlab

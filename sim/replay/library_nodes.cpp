@@ -18,9 +18,20 @@ namespace {
 using Kind = CollectiveKind;
 using Ids = std::vector<std::int32_t>;
 
+class Nodes;
+
+constexpr std::size_t kNone = ~std::size_t{0};
+struct LibraryRow {
+  std::string_view op;
+  void (*add)(Nodes&);
+  Kind kind = Kind::kBarrier;                   // of its collective
+  std::size_t reduction = kNone, root = kNone;  // their places among its arguments
+  bool memory = false;                          // as moves_memory()
+};
+
 class Nodes {
  public:
-  explicit Nodes(const LibraryCall& call) : call_(call) {}
+  Nodes(const LibraryCall& call, const LibraryRow& row) : call_(call), row_(row) {}
 
   // Arguments.
 
@@ -40,16 +51,16 @@ class Nodes {
     return values[0];
   }
   std::int64_t number(std::size_t i) const {
-    const auto* scalar = std::get_if<Scalar>(&at(i).value);
-    if (scalar != nullptr && scalar->category() == Category::kInteger) return scalar->to_int();
+    if (const auto number = number_at(call_.args, i)) return *number;
     refuse(fmt::format("argument {} is no whole number", i));
   }
   Dims sizes(std::size_t i) const {
     const auto* dims = std::get_if<Dims>(&at(i).value);
     return dims == nullptr ? Dims() : *dims;
   }
-  ReduceOp reduction(std::size_t i) const {
-    const auto* name = std::get_if<std::string>(&at(i).value);
+  ReduceOp reduction() const {
+    if (row_.reduction == kNone) return ReduceOp::kSum;
+    const auto* name = std::get_if<std::string>(&at(row_.reduction).value);
     const auto op = name == nullptr ? std::nullopt : parse_reduce_op(*name);
     if (op) return *op;
     fail(ErrorKind::kUnsupported, Fix{"sum, avg, max, min and product are known"},
@@ -107,37 +118,26 @@ class Nodes {
   }
 
   /// A collective that fills tensors.
-  void fill(Kind kind, const Ids& inputs, const Ids& outputs, ReduceOp op = ReduceOp::kSum,
-            std::int64_t root = 0) {
-    GraphNode& node = call_.add(NodeKind::kCollective);
-    node.name = to_string(kind);
+  void fill(const Ids& inputs, const Ids& outputs) {
+    GraphNode& node = collective();
     node.in_place = true;
     node.args = {list(inputs), list(outputs)};
-    node.group = call_.group;
-    node.op = op;
-    node.source = root;
   }
   /// The same where gloo copies elements into the tensors: these may have gaps.
-  void fill_elements(Kind kind, const Ids& inputs, const Ids& outputs, ReduceOp op = ReduceOp::kSum,
-                     std::int64_t root = 0) {
+  void fill_elements(const Ids& inputs, const Ids& outputs) {
     Ids dense = outputs;
     for (std::int32_t& x : dense) {
       if (!is_dense(x)) x = clone(x);
     }
-    fill(kind, inputs, dense, op, root);
+    fill(inputs, dense);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (dense[i] != outputs[i]) copy(outputs[i], dense[i]);
     }
   }
   /// One that gives the result of the call.
-  void give(Kind kind, ReduceOp op = ReduceOp::kSum, std::int64_t source = 0, Dims sent = {},
-            Dims received = {}) {
-    GraphNode& node = call_.add(NodeKind::kCollective);
-    node.name = to_string(kind);
+  void give(const Dims& sent, const Dims& received) {
+    GraphNode& node = collective();
     node.args = {{ValueRef{tensor(0)}}};
-    node.group = call_.group;
-    node.op = op;
-    node.source = source;
     node.sent.assign(sent.begin(), sent.end());
     node.received.assign(received.begin(), received.end());
     node.results = {{ValueRef{result()}, {}}};
@@ -162,6 +162,16 @@ class Nodes {
   }
 
  private:
+  GraphNode& collective() {
+    const ReduceOp op = reduction();
+    const std::int64_t root = row_.root == kNone ? 0 : number(row_.root);
+    GraphNode& node = call_.add(NodeKind::kCollective);
+    node.name = to_string(row_.kind);
+    node.group = call_.group;
+    node.op = op;
+    node.source = root;
+    return node;
+  }
   [[noreturn]] void refuse(const std::string& why) const {
     fail(ErrorKind::kValue, "{}: {}", call_.event.op, why);
   }
@@ -172,25 +182,31 @@ class Nodes {
   }
 
   const LibraryCall& call_;
+  const LibraryRow& row_;
 };
 
 // Reduces or moves each tensor of a list by itself.
-void in_place(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
+void in_place(Nodes& nodes) {
   for (const std::int32_t x : nodes.tensors(0)) {
     const Ids own = {nodes.memory(x)};
-    nodes.fill(kind, own, own, op, root);
+    nodes.fill(own, own);
   }
 }
 
 // The input may be this rank's part of the output.
-void fill(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum) {
+void fill(Nodes& nodes) {
   const std::int32_t input = nodes.clone(nodes.tensor(1));
-  nodes.fill_elements(kind, {input}, nodes.tensors(0), op);
+  nodes.fill_elements({input}, nodes.tensors(0));
 }
 
 // Lists on both sides, one tensor for each rank; on ranks but the root one of them is empty.
-void fill_lists(Nodes& nodes, Kind kind, std::int64_t root = 0) {
-  nodes.fill_elements(kind, nodes.tensors(1), nodes.tensors(0), ReduceOp::kSum, root);
+void fill_lists(Nodes& nodes) { nodes.fill_elements(nodes.tensors(1), nodes.tensors(0)); }
+
+// Gives its result.
+void give(Nodes& nodes) { nodes.give({}, {}); }
+void give_rows(Nodes& nodes) { nodes.give(nodes.sizes(2), nodes.sizes(1)); }
+void give_operand(Nodes& nodes) {
+  nodes.op("aten::alias", {{ValueRef{nodes.tensor(0)}}}, nodes.result());
 }
 
 void scatter(Nodes& nodes) {
@@ -198,7 +214,7 @@ void scatter(Nodes& nodes) {
   for (Ids* const list : {&outputs, &inputs}) {
     for (std::int32_t& x : *list) x = nodes.memory(x);
   }
-  nodes.fill(Kind::kScatter, inputs, outputs, ReduceOp::kSum, nodes.number(3));
+  nodes.fill(inputs, outputs);
 }
 
 // Gloo copies this rank's input to the output, by elements, and adds the memory of the others' to
@@ -215,7 +231,7 @@ void reduce_scatter(Nodes& nodes) {
       x = nodes.is_dense(x) ? nodes.memory(x) : nodes.clone(x);
     }
   }
-  nodes.fill(Kind::kReduceScatter, inputs, {nodes.memory(output)}, nodes.reduction(3));
+  nodes.fill(inputs, {nodes.memory(output)});
 }
 
 // c10d::alltoall_base_(output, input, group, output rows, input rows)
@@ -223,9 +239,9 @@ void exchange_rows(Nodes& nodes) {
   const Dims sent = nodes.sizes(4), received = nodes.sizes(3);
   const std::int32_t input = nodes.tensor(1), output = nodes.tensor(0);
   const std::int32_t copy = nodes.clone(input), target = nodes.memory(output);
-  if (sent.empty() && received.empty()) return nodes.fill(Kind::kAllToAll, {copy}, {target});
+  if (sent.empty() && received.empty()) return nodes.fill({copy}, {target});
   const Ids inputs = nodes.parts(copy, nodes.counts(input, sent));
-  nodes.fill(Kind::kAllToAll, inputs, nodes.parts(target, nodes.counts(output, received)));
+  nodes.fill(inputs, nodes.parts(target, nodes.counts(output, received)));
 }
 
 // fsdp::all_gather_copy_in(inputs, output, sizes, count, rank)
@@ -273,44 +289,25 @@ void chunk_copy(Nodes& nodes) {
                                                      {Scalar(nodes.number(2))}}));
 }
 
-struct LibraryRow {
-  std::string_view op;
-  void (*add)(Nodes&);
-};
-
 constexpr LibraryRow kLibraryRows[] = {
-    {"c10d.allreduce_.default",
-     [](Nodes& nodes) { in_place(nodes, Kind::kAllReduce, nodes.reduction(2), 0); }},
-    {"c10d.reduce_.default",
-     [](Nodes& nodes) { in_place(nodes, Kind::kReduce, nodes.reduction(2), nodes.number(3)); }},
-    {"c10d.broadcast_.default",
-     [](Nodes& nodes) { in_place(nodes, Kind::kBroadcast, ReduceOp::kSum, nodes.number(2)); }},
-    {"c10d._allgather_base_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},
-    {"c10d.allgather_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},
-    {"c10d._reduce_scatter_base_.default",
-     [](Nodes& nodes) { fill(nodes, Kind::kReduceScatter, nodes.reduction(3)); }},
-    {"c10d.reduce_scatter_.default", reduce_scatter},
-    {"c10d.alltoall_.default", [](Nodes& nodes) { fill_lists(nodes, Kind::kAllToAll); }},
-    {"c10d.gather_.default",
-     [](Nodes& nodes) { fill_lists(nodes, Kind::kGather, nodes.number(3)); }},
-    {"c10d.scatter_.default", scatter},
-    {"c10d.alltoall_base_.default", exchange_rows},
-    {"_c10d_functional.all_reduce.default",
-     [](Nodes& nodes) { nodes.give(Kind::kAllReduce, nodes.reduction(1)); }},
-    {"_c10d_functional.all_reduce_.default",
-     [](Nodes& nodes) { in_place(nodes, Kind::kAllReduce, nodes.reduction(1), 0); }},
-    {"_c10d_functional.all_gather_into_tensor.default",
-     [](Nodes& nodes) { nodes.give(Kind::kAllGather); }},
-    {"_c10d_functional.reduce_scatter_tensor.default",
-     [](Nodes& nodes) { nodes.give(Kind::kReduceScatter, nodes.reduction(1)); }},
-    {"_c10d_functional.all_to_all_single.default",
-     [](Nodes& nodes) {
-       nodes.give(Kind::kAllToAll, ReduceOp::kSum, 0, nodes.sizes(2), nodes.sizes(1));
-     }},
-    {"_c10d_functional.broadcast.default",
-     [](Nodes& nodes) { nodes.give(Kind::kBroadcast, ReduceOp::kSum, nodes.number(1)); }},
-    {"_c10d_functional.wait_tensor.default",
-     [](Nodes& nodes) { nodes.op("aten::alias", {{ValueRef{nodes.tensor(0)}}}, nodes.result()); }},
+    {"c10d.allreduce_.default", in_place, Kind::kAllReduce, 2, kNone, true},
+    {"c10d.reduce_.default", in_place, Kind::kReduce, 2, 3, true},
+    {"c10d.broadcast_.default", in_place, Kind::kBroadcast, kNone, 2, true},
+    {"c10d._allgather_base_.default", fill, Kind::kAllGather},
+    {"c10d.allgather_.default", fill, Kind::kAllGather},
+    {"c10d._reduce_scatter_base_.default", fill, Kind::kReduceScatter, 3},
+    {"c10d.reduce_scatter_.default", reduce_scatter, Kind::kReduceScatter, 3, kNone, true},
+    {"c10d.alltoall_.default", fill_lists, Kind::kAllToAll},
+    {"c10d.gather_.default", fill_lists, Kind::kGather, kNone, 3},
+    {"c10d.scatter_.default", scatter, Kind::kScatter, kNone, 3, true},
+    {"c10d.alltoall_base_.default", exchange_rows, Kind::kAllToAll, kNone, kNone, true},
+    {"_c10d_functional.all_reduce.default", give, Kind::kAllReduce, 1},
+    {"_c10d_functional.all_reduce_.default", in_place, Kind::kAllReduce, 1},
+    {"_c10d_functional.all_gather_into_tensor.default", give, Kind::kAllGather},
+    {"_c10d_functional.reduce_scatter_tensor.default", give, Kind::kReduceScatter, 1},
+    {"_c10d_functional.all_to_all_single.default", give_rows, Kind::kAllToAll},
+    {"_c10d_functional.broadcast.default", give, Kind::kBroadcast, kNone, 1},
+    {"_c10d_functional.wait_tensor.default", give_operand},
     {"fsdp.all_gather_copy_in.default", copy_in},
     {"fsdp.split_with_sizes_copy.default", split_copy},
     {"fsdp.chunk_cat.default", chunk_copy},
@@ -329,15 +326,19 @@ bool is_library_call(std::string_view op) { return row_of(op) != nullptr; }
 bool has_place(std::string_view op) { return op == "c10d.reduce_scatter_.default"; }
 
 bool moves_memory(std::string_view op) {
-  constexpr std::string_view kCalls[] = {
-      "c10d.allreduce_.default", "c10d.reduce_.default",         "c10d.broadcast_.default",
-      "c10d.scatter_.default",   "c10d.reduce_scatter_.default", "c10d.alltoall_base_.default"};
-  return std::ranges::find(kCalls, op) != std::end(kCalls);
+  const LibraryRow* row = row_of(op);
+  return row != nullptr && row->memory;
+}
+
+std::optional<std::int64_t> root_of_call(const RecordedEvent& event) {
+  const LibraryRow* row = row_of(event.op);
+  return row == nullptr ? std::nullopt : number_at(event.args, row->root);
 }
 
 void add_library_nodes(const LibraryCall& call) {
-  Nodes nodes(call);
-  row_of(call.event.op)->add(nodes);
+  const LibraryRow& row = *row_of(call.event.op);
+  Nodes nodes(call, row);
+  row.add(nodes);
 }
 
 }  // namespace shardlab

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ bool is_library_call(std::string_view op);
 
 /// Gloo moves memory for such a call: what is stored in the gaps of a tensor, too.
 bool moves_memory(std::string_view op);
+
+/// The place in its group of the rank that such a call names; none: it names none.
+std::optional<std::int64_t> root_of_call(const RecordedEvent& event);
 
 /// Its nodes depend on the rank's place in the group.
 bool has_place(std::string_view op);

@@ -54,9 +54,7 @@ std::set<std::size_t> last_gradients(const RecordedProgram& program) {
   std::map<std::pair<std::int32_t, std::string>, std::size_t> last;
   for (std::size_t at = 0; at < program.events.size(); ++at) {
     const RecordedEvent& event = program.events[at];
-    const bool gradient =
-        event.kind == RecordedKind::kCheck && event.pass == RecordedPass::kBackward;
-    if (gradient) last[{event.rank, event.name}] = at;
+    if (is_gradient_check(event)) last[{event.rank, event.name}] = at;
   }
   std::set<std::size_t> events;
   for (const auto& [name, at] : last) events.insert(at);

@@ -9,7 +9,6 @@
 #include "base/place_text.h"
 #include "sim/log/trace.h"
 #include "sim/replay/recorded_world.h"
-#include "sim/replay/watch.h"
 
 namespace shardlab {
 
@@ -23,9 +22,7 @@ namespace {
 
 class CallWatch final : public Watch {
  public:
-  CallWatch(const RecordedProgram& program, const PlayedGraph& graph, SeenTable& seen,
-            std::size_t rank, const MeshLayout* mesh, const FabricLog& log)
-      : Watch(program, graph, seen, rank, mesh), log_(log) {}
+  CallWatch(const WatchPlace& place, const FabricLog& log) : Watch(place), log_(log) {}
 
   // Calls are logged where somebody observes them.
   Observer* observer() override {
@@ -141,9 +138,8 @@ class RecordedSteps {
   }
 
   void put_barrier(std::int32_t rank, const RecordedEvent& event, const SourcePosition& at) {
-    const RecordedGroup& ranks = program_.groups.at(static_cast<std::size_t>(event.group));
-    const auto& members = ranks[ranks.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
-    const std::int32_t group = group_of(event.group, members);
+    const std::int32_t group =
+        group_of(event.group, members_of(program_, event, static_cast<std::size_t>(rank)));
     const auto call = static_cast<std::int32_t>(log_.calls.size());
     log_.calls.push_back({.rank = rank,
                           .kind = CollectiveKind::kBarrier,
@@ -172,14 +168,8 @@ PlayedCalls played_calls(const RecordedProgram& program) {
   settings.log = &result.log;
   RecordedWorld world(program, settings);
   SeenTable seen(program, world.ranks());
-  std::vector<std::unique_ptr<CallWatch>> watches;
-  std::vector<Watch*> played;
-  for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
-    watches.push_back(
-        std::make_unique<CallWatch>(program, graph, seen, rank, world.mesh(), result.log));
-    played.push_back(watches.back().get());
-  }
-  result.verdict = world.play(graph, played).verdict;
+  const auto watches = world.watches<CallWatch>(graph, seen, result.log);
+  result.verdict = world.play(graph, watches).verdict;
   for (std::size_t i = 0; i < result.log.calls.size(); ++i) {
     const CallWatch& watch = *watches[static_cast<std::size_t>(result.log.calls[i].rank)];
     result.places.push_back(place_of(program, program.events[watch.event_of(i)]));

@@ -158,11 +158,6 @@ class Works : protected EventNodes {
     }
   }
 
-  static std::int32_t value_of_message(const RecordedEvent& event) {
-    return std::get<ValueRef>(std::get<std::vector<GraphArgument>>(event.args[0].value)[0].value)
-        .id;
-  }
-
   // A send of a copy, since the program waits for it where it will; a receive that is waited for
   // where its value is looked at. A message that nobody sends, or receives, would be waited for
   // without an end.
@@ -184,8 +179,8 @@ class Works : protected EventNodes {
     message.args = {{std::vector<GraphArgument>{}}, {std::vector<GraphArgument>{}}};
     message.args[sends ? 0 : 1] = {std::vector<GraphArgument>{value(moved)}};
     message.group = groups_of(event).at(0);
-    message.source = std::get<Scalar>(event.args[2].value).to_int();
-    message.tag = std::get<Scalar>(event.args[3].value).to_int();
+    message.source = number_at(event.args, 2);
+    message.tag = *number_at(event.args, 3);
     std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
     message.work = static_cast<std::int32_t>(works.size());
     works.push_back({.event = event_, .values = {}, .over = false});
@@ -211,9 +206,7 @@ class Works : protected EventNodes {
   // The collectives among the event's nodes, from `begin` on.
   void begin_works(const RecordedEvent& event, std::size_t begin) {
     std::vector<std::int32_t> values;
-    for (const auto* given : {&event.out, &event.written}) {
-      for (const EventValue& one : *given) values.push_back(one.id.id);
-    }
+    for_each_given(event, [&](const EventValue& one) { values.push_back(one.id.id); });
     std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
     for (std::size_t i = begin; i < graph_.nodes.size(); ++i) {
       GraphNode& one = graph_.nodes[i];
@@ -229,16 +222,20 @@ class Works : protected EventNodes {
     if (event.rank < 0 || !event.of) return;
     const auto& exchanges = exchanges_[static_cast<std::size_t>(event.rank)];
     if (*event.of >= exchanges.size()) return;
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const bool sent = works[i].values.empty();
-      if (!works[i].over && !sent && works[i].event == exchanges[*event.of]) wait(event.rank, i);
-    }
+    add_waits(event.rank, [&](const Pending& one) {
+      const bool sent = one.values.empty();
+      return !sent && one.event == exchanges[*event.of];
+    });
   }
 
-  void wait(std::int32_t rank, std::size_t work) {
-    works_[static_cast<std::size_t>(rank)][work].over = true;
-    node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(work);
+  // Those of a rank's works that are not over, and that `is_meant` names.
+  void add_waits(std::int32_t rank, const auto& is_meant) {
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (works[i].over || !is_meant(works[i])) continue;
+      works[i].over = true;
+      node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(i);
+    }
   }
 
   void wait_for_operands(const RecordedEvent& event) {
@@ -246,19 +243,15 @@ class Works : protected EventNodes {
     std::set<std::int32_t> taken;
     for_each_operand(event, static_cast<std::size_t>(event.rank),
                      [&](std::int32_t number) { taken.insert(number); });
-    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const auto is_taken = [&](std::int32_t value) { return taken.contains(value); };
-      if (!works[i].over && std::ranges::any_of(works[i].values, is_taken)) wait(event.rank, i);
-    }
+    add_waits(event.rank, [&](const Pending& one) {
+      return std::ranges::any_of(one.values, [&](std::int32_t v) { return taken.contains(v); });
+    });
   }
 
   void wait_for_all() {
     event_ = program_.events.size();
     for (std::size_t rank = 0; rank < works_.size(); ++rank) {
-      for (std::size_t i = 0; i < works_[rank].size(); ++i) {
-        if (!works_[rank][i].over) wait(static_cast<std::int32_t>(rank), i);
-      }
+      add_waits(static_cast<std::int32_t>(rank), [](const Pending&) { return true; });
     }
   }
 
@@ -282,11 +275,9 @@ class Lowering : Works {
     for (event_ = 0; event_ < program_.events.size(); ++event_) {
       const RecordedEvent& event = program_.events[event_];
       add(event);
-      for (const auto* values : {&event.out, &event.written}) {
-        for (const EventValue& one : *values) {
-          if (one.id.id >= 0) values_[static_cast<std::size_t>(one.id.id)] = &one;
-        }
-      }
+      for_each_given(event, [&](const EventValue& one) {
+        values_[static_cast<std::size_t>(one.id.id)] = &one;
+      });
       for (const PlayedEdit& edit : edits_) {
         if (edit.event == event_) change(edit);
       }
@@ -345,11 +336,7 @@ class Lowering : Works {
 
   void look_at_given(const RecordedEvent& event, std::int32_t rank) {
     GraphNode& one = node(NodeKind::kLook, rank);
-    for (const auto* values : {&event.out, &event.written}) {
-      for (const EventValue& given : *values) {
-        if (given.id.id >= 0) one.args.push_back(value(given.id.id));
-      }
-    }
+    for_each_given(event, [&](const EventValue& given) { one.args.push_back(value(given.id.id)); });
   }
 
   void look_at_call(const RecordedEvent& event) {
@@ -570,12 +557,10 @@ bool PlayedGraph::last_on(std::size_t node, std::int32_t rank) const {
 
 MessageRoute route_of(const RecordedProgram& program, const RecordedEvent& event) {
   const auto& group = program.groups[static_cast<std::size_t>(event.group)].front();
-  const auto number = [&](std::size_t at) {
-    return std::get<Scalar>(event.args[at].value).to_int();
-  };
   const bool sends = is_recorded_send(event);
-  const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
-  return {sends ? own : peer, sends ? peer : own, number(3), event.group};
+  const std::int64_t own = event.rank,
+                     peer = group[static_cast<std::size_t>(*number_at(event.args, 2))];
+  return {sends ? own : peer, sends ? peer : own, *number_at(event.args, 3), event.group};
 }
 
 PlayedGraph played_graph(const RecordedProgram& program, Looks looks,

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text_of_list.h"
-#include "sim/verify/global_value.h"
+#include "sim/verify/held_numbers.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -28,14 +28,9 @@ PointPart part_of(const Dims& shape, DType dtype, std::vector<double> elements) 
 // The whole on the mesh that the rank's tensor lives on.
 PointPart whole_of(const std::vector<DTensor>& values, std::size_t rank) {
   const DTensorSpec& spec = *values[rank].spec();
-  std::vector<DTensor> pieces;
-  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
-    pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
-  }
   std::vector<AssemblyFault> faults;
-  GlobalValue whole = assemble(spec, pieces, faults);
-  if (whole.is_integral()) whole.reals.assign(whole.integers.begin(), whole.integers.end());
-  return part_of(whole.meta.shape, whole.meta.dtype, std::move(whole.reals));
+  const GlobalValue whole = assemble(spec, pieces_of(*spec.layout(), values), faults);
+  return part_of(whole.meta.shape, whole.meta.dtype, in_reals(whole).reals);
 }
 
 }  // namespace
@@ -189,11 +184,7 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
     point.event = index;
     point.line = event.line;
     if (by_rank_ && event.rank >= 0) point.key += fmt::format("@{}", event.rank);
-    if (event.rank >= 0) {
-      point.ranks = {static_cast<std::size_t>(event.rank)};
-    } else {
-      for (std::size_t rank = 0; rank < program_.ranks; ++rank) point.ranks.push_back(rank);
-    }
+    point.ranks = ranks_meant(event.rank, program_.ranks);
     std::erase_if(point.ranks, [&](std::size_t rank) { return is_undefined(event, rank); });
     const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;

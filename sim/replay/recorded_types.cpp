@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +14,7 @@
 #include "mesh/type_string.h"
 #include "sim/replay/explain.h"
 #include "sim/replay/fingerprint.h"
+#include "sim/verify/compare.h"
 #include "sim/verify/labels/label.h"
 
 namespace shardlab {
@@ -49,9 +49,7 @@ std::pair<std::int64_t, std::size_t> place_along(const TypesAlong& types, std::s
 
 bool is_same(const GlobalValue& a, const GlobalValue& b) {
   return a.meta.shape == b.meta.shape && a.meta.dtype == b.meta.dtype && a.integers == b.integers &&
-         std::ranges::equal(a.reals, b.reals, [](double x, double y) {
-           return x == y || (std::isnan(x) && std::isnan(y));
-         });
+         all_close(a.reals, b.reals, 0);
 }
 
 /// Ranks along the dims by their first, in the order of their places.
@@ -119,10 +117,8 @@ std::optional<Held> together(const Held& held, const TypesAlong& types) {
 bool is_near(const GlobalValue& a, const GlobalValue& b) {
   if (a.meta.shape != b.meta.shape || a.integers != b.integers) return false;
   const double allowed = rounding_of(coarser(a.meta.dtype, b.meta.dtype)) *
-                         std::max(largest_of(a.reals), largest_of(b.reals));
-  return std::ranges::equal(a.reals, b.reals, [&](double x, double y) {
-    return std::fabs(x - y) <= allowed || (std::isnan(x) && std::isnan(y));
-  });
+                         std::max(largest_finite(a.reals), largest_finite(b.reals));
+  return all_close(a.reals, b.reals, allowed);
 }
 
 /// A claim or a move as all ranks made it, with what they held: the tensor, or operand and result.
@@ -153,9 +149,7 @@ class SaidTypes {
       }
       if (event.kind == RecordedKind::kCheck) check(event, values);
       if (event.kind != RecordedKind::kCollect) return;
-      for (const auto* given : {&event.out, &event.written}) {
-        for (const EventValue& one : *given) collected_.insert(one.id.id);
-      }
+      for_each_given(event, [&](const EventValue& one) { collected_.insert(one.id.id); });
     });
   }
 
@@ -163,10 +157,8 @@ class SaidTypes {
   const std::map<std::string, Said>& all() const { return said_; }
   /// Results of calls, if they are kept.
   const std::map<std::string, Said>& calls() const { return calls_; }
-  const Said* at(const std::string& key) const {
-    const auto found = said_.find(key);
-    return found == said_.end() ? nullptr : &found->second;
-  }
+  const Said* at(const std::string& key) const { return at(said_, key); }
+  const Said* call_at(const std::string& key) const { return at(calls_, key); }
 
   /// The gradient that backward left of a claimed tensor; null: none, or made by a collective.
   const Held* gradient_of(const Said& said) const {
@@ -186,11 +178,9 @@ class SaidTypes {
   }
 
  private:
-  static std::vector<std::size_t> ranks_of(const RecordedEvent& event, const EventValues& values) {
-    if (event.rank >= 0) return {static_cast<std::size_t>(event.rank)};
-    std::vector<std::size_t> ranks;
-    for (std::size_t rank = 0; rank < values.ranks(); ++rank) ranks.push_back(rank);
-    return ranks;
+  static const Said* at(const std::map<std::string, Said>& all, const std::string& key) {
+    const auto found = all.find(key);
+    return found == all.end() ? nullptr : &found->second;
   }
 
   static void add(Held& held, const EventValues& values, std::int32_t number,
@@ -204,7 +194,7 @@ class SaidTypes {
   Said& meet(std::map<std::string, Said>& all, const std::string& name, std::size_t index,
              const std::vector<std::int32_t>& numbers, const EventValues& values) {
     const RecordedEvent& event = program_.events[index];
-    const std::vector<std::size_t> ranks = ranks_of(event, values);
+    const std::vector<std::size_t> ranks = ranks_meant(event.rank, values.ranks());
     const std::string line = fmt::format("{} {}", name, place_of(program_, event));
     const std::size_t count = counts_[{ranks[0], line}]++;
     std::string key = fmt::format("{} {}", line, count);
@@ -224,14 +214,15 @@ class SaidTypes {
   void say(const RecordedEvent& event, std::size_t index, const EventValues& values) {
     if (event.takes.empty()) return;
     Said& said = meet(said_, event.name, index, event.takes, values);
-    for (const std::size_t rank : ranks_of(event, values)) in_order_[rank].push_back(&said);
+    for (const std::size_t rank : ranks_meant(event.rank, values.ranks()))
+      in_order_[rank].push_back(&said);
     // Names by number are of one process each, where ranks have events of their own.
     if (event.rank < 0) names_[event.takes[0]].insert(fmt::format("v{}", event.takes[0]));
   }
 
   // A gradient names the claim or move by its place among the rank's.
   void reach(const RecordedEvent& event, const EventValues& values) {
-    const std::vector<std::size_t> ranks = ranks_of(event, values);
+    const std::vector<std::size_t> ranks = ranks_meant(event.rank, values.ranks());
     const std::vector<Said*>& own = in_order_[ranks[0]];
     if (event.of && *event.of < own.size()) {
       add(own[*event.of]->gradient, values, event.takes[0], ranks);
@@ -241,7 +232,7 @@ class SaidTypes {
   void check(const RecordedEvent& event, const EventValues& values) {
     constexpr std::string_view kGradient = ".grad";
     const std::int32_t number = event.out[0].id.id;
-    const std::vector<std::size_t> ranks = ranks_of(event, values);
+    const std::vector<std::size_t> ranks = ranks_meant(event.rank, values.ranks());
     if (!event.name.ends_with(kGradient)) {
       names_[number].insert(event.name);
       return add(ends_[number], values, number, ranks);
@@ -304,10 +295,10 @@ class LabelsOfCalls {
     for_each_operand(event, said.numbers.begin()->first, [&](std::int32_t number) {
       const auto made = made_.find(number);
       if (found != nullptr || made == made_.end() || made->second->event >= said.event) return;
-      const auto other = theirs_.calls().find(made->second->key);
-      if (other == theirs_.calls().end()) return;
+      const Said* other = theirs_.call_at(made->second->key);
+      if (other == nullptr) return;
       const Held& held = made->second->held[0];
-      if (label_against(held, other->second.held[0], types) == label) found = made->second;
+      if (label_against(held, other->held[0], types) == label) found = made->second;
     });
     return found;
   }
@@ -393,7 +384,7 @@ class TypesJudge {
                              ranks->first, ranks->second));
       return false;
     }
-    const bool any = largest_of(gradient->begin()->second.reals) > 0;
+    const bool any = largest_finite(gradient->begin()->second.reals) > 0;
     if (!type.type.is_r() || ranks || !any) return true;
     contradict(said, along(type) + ": gradients that are terms",
                "every rank has the same one: ranks use it for the same work, which is I");
@@ -451,7 +442,7 @@ std::string type_found(const RecordedType& dim, const Held& held, const Held* gr
     const bool typed = label && (label->is_plain_shard() || *label == Placement::partial());
     return typed ? to_string(SpmdType{*label}) : "";
   }
-  if (gradient == nullptr || largest_of(gradient->begin()->second.reals) == 0) return "R or I";
+  if (gradient == nullptr || largest_finite(gradient->begin()->second.reals) == 0) return "R or I";
   return apart(dim, *gradient) ? "R" : "I";
 }
 
@@ -509,10 +500,7 @@ InferredTypes types_of_recording(const RecordedProgram& program, const RecordedP
     found.emplace(said.event, std::move(value));
   };
   for (const auto& [key, said] : ours.all()) add(said, theirs ? theirs->at(key) : nullptr);
-  for (const auto& [key, said] : ours.calls()) {
-    const bool known = theirs && theirs->calls().contains(key);
-    add(said, known ? &theirs->calls().at(key) : nullptr);
-  }
+  for (const auto& [key, said] : ours.calls()) add(said, theirs ? theirs->call_at(key) : nullptr);
   InferredTypes types{.mesh = mesh_of_types(dims), .values = {}, .failure = program.error};
   for (auto& [event, value] : found) {
     const auto same = [&](const InferredType& before) {

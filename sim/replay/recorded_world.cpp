@@ -7,7 +7,6 @@
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "dispatch/all_ops.h"
-#include "sim/replay/watch.h"
 #include "sim/world/devices.h"
 #include "sim/world/rank_life.h"
 #include "trace/graph_meshes.h"
@@ -58,10 +57,11 @@ void RecordedWorld::play_on_rank(const PlayedGraph& graph, Watch& watch) {
   replay(graph.graph, arena_, {}, {.listener = &watch, .recorded = true});
 }
 
-WorldResult RecordedWorld::play(const PlayedGraph& graph, const std::vector<Watch*>& watches) {
+WorldResult RecordedWorld::play(const PlayedGraph& graph,
+                                const std::function<Watch&(std::size_t)>& watch_of) {
   if (!program_.shapes_only) {
     return world_->run(
-        [&](RankContext&, const RunsFor& runs) { play_on_rank(graph, *watches.at(runs.index)); });
+        [&](RankContext&, const RunsFor& runs) { play_on_rank(graph, watch_of(runs.index)); });
   }
   fake::LengthsTable lengths;
   fake::ClassContext place{.layout = mesh_,
@@ -74,7 +74,7 @@ WorldResult RecordedWorld::play(const PlayedGraph& graph, const std::vector<Watc
                            .ask = [](const auto&) {}};
   RankLife life(world_->options(), 0, 0, own_.get(), nullptr);
   const RankOutcome outcome = life.run([&] { return fake::make_world_communicator(place); },
-                                       [&](RankContext&) { play_on_rank(graph, *watches[0]); });
+                                       [&](RankContext&) { play_on_rank(graph, watch_of(0)); });
   WorldResult result;
   if (outcome.error) result.failures.push_back({.rank = 0, .error = *outcome.error});
   return result;

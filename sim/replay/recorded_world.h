@@ -1,18 +1,16 @@
 // recorded_world.h - the ranks of a recording, which play its graph at the same time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
-#include "sim/replay/played_graph.h"
+#include "sim/replay/watch.h"
 #include "sim/world/world.h"
-#include "trace/replay.h"
 
 namespace shardlab {
-
-class Watch;
 
 /// The choices for a replay.
 struct ReplaySettings {
@@ -34,15 +32,28 @@ class RecordedWorld {
 
   /// The ranks that are played: with shapes alone the first one.
   std::size_t ranks() const { return ranks_; }
-  /// The mesh of all ranks.
-  const MeshLayout* mesh() const { return mesh_; }
   Device& device() const { return device_ ? *device_ : *own_; }
 
-  /// Plays the graph on every rank, each with the watch of its number. The outcome has failures
-  /// that ended the world.
-  WorldResult play(const PlayedGraph& graph, const std::vector<Watch*>& watches);
+  /// A watch of each rank that is played; `more`: what its constructor takes behind the place.
+  template <typename T>
+  std::vector<std::unique_ptr<T>> watches(const PlayedGraph& graph, SeenTable& seen,
+                                          auto&... more) const {
+    std::vector<std::unique_ptr<T>> all;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      all.push_back(std::make_unique<T>(WatchPlace{program_, graph, seen, mesh_, rank}, more...));
+    }
+    return all;
+  }
+
+  /// Plays the graph on every rank, each with its watch. The outcome has failures that ended the
+  /// world.
+  template <typename T>
+  WorldResult play(const PlayedGraph& graph, const std::vector<std::unique_ptr<T>>& watches) {
+    return play(graph, [&](std::size_t rank) -> Watch& { return *watches.at(rank); });
+  }
 
  private:
+  WorldResult play(const PlayedGraph& graph, const std::function<Watch&(std::size_t)>& watch_of);
   void play_on_rank(const PlayedGraph& graph, Watch& watch);
 
   const RecordedProgram& program_;

@@ -39,7 +39,7 @@ struct BlamedValue {
 
 struct RecordingBlame {
   bool same_names = false;  ///< both have a module or a parameter of one name
-  std::int64_t compared = 0, undecided = 0;
+  std::int64_t compared = 0;
   std::int64_t on_the_way = 0;     ///< not A's, though loss, gradients and parameters are
   std::vector<BlamedValue> wrong;  ///< in the order of B
   /// Gradients of parameters that are terms when backward has made them, and that no collective

@@ -13,7 +13,6 @@
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/replay_judge.h"
 #include "sim/replay/second_look.h"
-#include "sim/replay/watch.h"
 
 namespace shardlab {
 
@@ -35,9 +34,8 @@ void add_failures(const RecordedProgram& program, const WorldResult& result,
       throw failure.error;
     }
     if (failure.consequence && report.differences.size() > 0) continue;
-    report.differences.push_back({event.line, place,
-                                  event.op.empty() ? std::string(to_string(event.kind)) : event.op,
-                                  "error", "a result", failure.error.text()});
+    report.differences.push_back(
+        difference_at(program, event, "error", "a result", failure.error.text()));
   }
 }
 
@@ -49,15 +47,16 @@ void add_lost_messages(const RecordedProgram& program, const PlayedGraph& graph,
     met[receive] = met[send] = true;
     const RecordedEvent &here = program.events[receive], &there = program.events[send];
     if (here.name == there.name || here.name.empty() || there.name.empty()) continue;
-    report.differences.push_back({here.line, place_of(program, here), here.op, "message", here.name,
-                                  fmt::format("{}, which rank {} sent", there.name, there.rank)});
+    report.differences.push_back(
+        difference_at(program, here, "message", here.name,
+                      fmt::format("{}, which rank {} sent", there.name, there.rank)));
   }
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     const RecordedEvent& event = program.events[i];
     if (!is_recorded_message(event) || met[i]) continue;
-    report.differences.push_back(
-        {event.line, place_of(program, event), event.op, "message",
-         is_recorded_send(event) ? "a rank that receives it" : "a rank that sends it", "none"});
+    const char* other =
+        is_recorded_send(event) ? "a rank that receives it" : "a rank that sends it";
+    report.differences.push_back(difference_at(program, event, "message", other, "none"));
   }
 }
 
@@ -67,13 +66,8 @@ ReplayReport replay_recording(const RecordedProgram& program, const ReplaySettin
   const PlayedGraph graph = played_graph(program);
   RecordedWorld world(program, settings);
   SeenTable seen(program, world.ranks());
-  std::vector<std::unique_ptr<Watch>> watches;
-  std::vector<Watch*> played;
-  for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
-    watches.push_back(std::make_unique<Watch>(program, graph, seen, rank, world.mesh()));
-    played.push_back(watches.back().get());
-  }
-  const WorldResult result = world.play(graph, played);
+  const auto watches = world.watches<Watch>(graph, seen);
+  const WorldResult result = world.play(graph, watches);
   ReplayJudge judge(program, graph, seen);
   ReplayReport report = judge.judge();
   report.failed = !program.error.empty();

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "base/text_of_list.h"
+#include "mesh/type_string.h"
 #include "ops/core/meta.h"
 #include "schema/op_row.h"
-#include "sim/replay/event_values.h"
+#include "sim/replay/event_flow.h"
 #include "sim/replay/library_nodes.h"
 
 namespace shardlab {
@@ -31,7 +32,7 @@ std::vector<std::size_t> last_uses(const RecordedProgram& program) {
       if (number >= 0) last[static_cast<std::size_t>(number)] = i;
     };
     for_each_operand(event, use);
-    for (const Given& one : given_by(event)) use(one.value->id.id);
+    for_each_given(event, [&](const EventValue& one) { use(one.id.id); });
   }
   return last;
 }
@@ -141,9 +142,9 @@ std::vector<RecordedCollective> recorded_collectives(const RecordedEvent& event)
 
 std::string text_of(const SeenValue& seen) {
   if (seen.whole) return seen.whole->text();
-  std::vector<std::string> texts;
-  for (const SeenPart& part : seen.parts) texts.push_back(part.print.text());
-  return texts.size() == 1 ? texts[0] : "by rank " + text_of_list(texts, " ");
+  std::vector<RecordedPrint> prints;
+  for (const SeenPart& part : seen.parts) prints.push_back(part.print.sums);
+  return text_of(prints);
 }
 
 PrintComparison compare_all(const EventValue& recorded, const SeenValue& ours,
@@ -203,7 +204,7 @@ void ReplayJudge::let_go() {
     }
   };
   for_each_operand(event(), drop);
-  for (const Given& one : given_by(event())) drop(one.value->id.id);
+  for_each_given(event(), [&](const EventValue& one) { drop(one.id.id); });
 }
 
 // A receive has the facts of what was sent, once that has been judged.
@@ -211,11 +212,7 @@ void ReplayJudge::judge_messages() {
   std::erase_if(awaited_, [&](std::size_t receive) {
     const auto sent = sent_.find(graph_.messages.at(receive));
     if (sent == sent_.end()) return false;
-    const std::int32_t number =
-        std::get<ValueRef>(
-            std::get<std::vector<GraphArgument>>(program_.events[receive].args[0].value)[0].value)
-            .id;
-    known(number) = sent->second;
+    known(value_of_message(program_.events[receive])) = sent->second;
     return true;
   });
 }
@@ -283,8 +280,7 @@ void ReplayJudge::judge_call() {
   const bool fails = any([](const SeenOnRank& one) { return one.error.has_value(); });
   if (fails || !now.error.empty()) return compare_errors();
   if (is_recorded_message(now)) {
-    const std::int32_t number =
-        std::get<ValueRef>(std::get<std::vector<GraphArgument>>(now.args[0].value)[0].value).id;
+    const std::int32_t number = value_of_message(now);
     const bool sends = is_recorded_send(now);
     if (!sends) known(number).undefined = false;
     if (sends) sent_[at_] = known(number);
@@ -303,7 +299,7 @@ void ReplayJudge::judge_call() {
   if (reads_behind(graph_, at_) || (moves_memory(now.op) && fills_gaps(now))) {
     const std::string rank = now.rank < 0 ? "" : fmt::format(", on rank {}", now.rank);
     report_.reference.push_back(
-        difference(at_, "mut[0]", "its elements", "what is stored behind the first one" + rank));
+        difference("mut[0]", "its elements", "what is stored behind the first one" + rank));
     report_.reference.back().known = kGaps;
   }
   const std::vector<Given> given = given_by(now);
@@ -321,7 +317,7 @@ void ReplayJudge::compare_errors() {
   const auto failed =
       std::ranges::find_if(ranks, [](const SeenOnRank& one) { return one.error.has_value(); });
   if (event().error.empty()) {
-    ReplayDifference found = difference(at_, "error", "a result", failed->error->text());
+    ReplayDifference found = difference("error", "a result", failed->error->text());
     const bool known = moves_what_it_writes(event(), *failed->error);
     if (failed->error->kind() == ErrorKind::kUnsupported && !event().distributed)
       return misses(event().op + ": " + failed->error->summary());
@@ -341,7 +337,7 @@ void ReplayJudge::compare_rule() {
   const std::optional<SeenRule>& ours = seen_.at(at_).rule;
   if ((!now.distributed && !moves) || of_loss_parallel(now) || !ours) return;
   const auto add = [&](std::string field, std::string expected, std::string got) {
-    report_.rules.push_back(difference(at_, std::move(field), std::move(expected), std::move(got)));
+    report_.rules.push_back(difference(std::move(field), std::move(expected), std::move(got)));
   };
   const bool composite = now.row != nullptr && now.row->parts() != nullptr;
   if (!moves && !composite && now.moves != ours->moves) {
@@ -368,7 +364,7 @@ ReplayJudge::Known ReplayJudge::known_of(const Given& one, std::size_t results) 
   result.origin.exact = is_integral(result.dtype);
   result.of_vague = true;
   bool any = false;
-  const std::size_t rank = now.rank < 0 ? 0 : static_cast<std::size_t>(now.rank);
+  const std::size_t rank = now.first_rank();
   const auto visit = [&](const GraphArgument& argument) {
     const auto* list = std::get_if<std::vector<GraphArgument>>(&argument.value);
     const bool of_values = list != nullptr && list->size() > 1 &&
@@ -430,9 +426,8 @@ bool ReplayJudge::has_shape(const Given& one, const SeenValue& seen) {
     const SeenPart& part = seen.parts[i];
     const TensorMeta meta = one.value->meta(first + i);
     if (part.shape == meta.shape && part.dtype == meta.dtype) continue;
-    differs(one.field(),
-            fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", ")),
-            fmt::format("{}[{}] on rank {}", to_string(part.dtype), text_of_list(part.shape, ", "),
+    differs(one.field(), type_string(meta),
+            fmt::format("{} on rank {}", type_string(contiguous_meta(part.shape, part.dtype)),
                         first + i));
     return false;
   }
@@ -471,8 +466,7 @@ void ReplayJudge::compare_print(const std::string& field, const Given& one, std:
     ++report_.undecided;
   } else if (differs_now) {
     Suspect suspect{.event = at_, .index = index, .off = found.drift};
-    const std::size_t rank = event().rank < 0 ? 0 : static_cast<std::size_t>(event().rank);
-    for_each_operand(event(), rank, [&](std::int32_t number) {
+    for_each_operand(event(), event().first_rank(), [&](std::int32_t number) {
       // Steps of optimizers write what they take, and functions with jumps may take the other side;
       // other results are compared as they are.
       suspect.may_be_rounding =
@@ -480,13 +474,7 @@ void ReplayJudge::compare_print(const std::string& field, const Given& one, std:
           (!now.origin.exact && (number == one.value->id.id || has_jumps(event().op)));
       suspect.noise.emplace_back(number, known(number).noise);
     });
-    std::string expected = text_of(one.value->prints[0]);
-    if (one.value->prints.size() > 1) {
-      std::vector<std::string> texts;
-      for (const RecordedPrint& print : one.value->prints) texts.push_back(text_of(print));
-      expected = "by rank " + text_of_list(texts, " ");
-    }
-    suspect.difference = difference(at_, field, expected, text_of(seen));
+    suspect.difference = difference(field, text_of(one.value->prints), text_of(seen));
     suspects_.push_back(std::move(suspect));
   }
   // Labels that a program puts on pieces may be wrong; results computed from right ones are not.
@@ -527,7 +515,8 @@ double ReplayJudge::size_of(const SeenValue& seen) const {
   if (seen.whole && !seen.terms) return seen.whole->sizes[0];
   double size = 0;
   for (const SeenPart& part : seen.parts) {
-    size = seen.terms ? size + part.size : std::max(size, part.size);
+    const double own = part.print.sizes[0];
+    size = seen.terms ? size + own : std::max(size, own);
   }
   return size;
 }
@@ -572,17 +561,6 @@ void ReplayJudge::spread(std::int32_t number) {
       known(other).size = -1;
     }
   }
-}
-
-ReplayDifference ReplayJudge::difference(std::size_t event, std::string field, std::string expected,
-                                         std::string got) const {
-  const RecordedEvent& at = program_.events[event];
-  return {at.line,
-          place_of(program_, at),
-          at.op.empty() ? std::string(to_string(at.kind)) : at.op,
-          std::move(field),
-          std::move(expected),
-          std::move(got)};
 }
 
 }  // namespace shardlab

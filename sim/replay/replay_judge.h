@@ -69,11 +69,12 @@ class ReplayJudge {
   static void mix(Known& all, const Known& from);
   void spread(std::int32_t number);
   void let_go();
-  ReplayDifference difference(std::size_t event, std::string field, std::string expected,
-                              std::string got) const;
+  ReplayDifference difference(std::string field, std::string expected, std::string got) const {
+    return difference_at(program_, event(), std::move(field), std::move(expected), std::move(got));
+  }
   void differs(std::string field, std::string expected, std::string got) {
     report_.differences.push_back(
-        difference(at_, std::move(field), std::move(expected), std::move(got)));
+        difference(std::move(field), std::move(expected), std::move(got)));
   }
   Known& known(std::int32_t number) { return known_[static_cast<std::size_t>(number)]; }
   const Known& known(std::int32_t number) const { return known_[static_cast<std::size_t>(number)]; }

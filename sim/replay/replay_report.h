@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "sim/recording/recorded_program.h"
 
 namespace shardlab {
 
@@ -16,6 +19,13 @@ struct ReplayDifference {
   std::string expected, got;
   std::string known = {};  ///< "X-70: ..." where PyTorch itself is wrong
 };
+/// One at an event.
+inline ReplayDifference difference_at(const RecordedProgram& program, const RecordedEvent& event,
+                                      std::string field, std::string expected, std::string got) {
+  return {event.line,       place_of(program, event), op_text(event),
+          std::move(field), std::move(expected),      std::move(got)};
+}
+
 /// The outcome of a replay. Results are counted, not ops: an op may write to many tensors.
 struct ReplayReport {
   std::int64_t ops = 0;        ///< ops that ran

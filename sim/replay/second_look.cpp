@@ -10,7 +10,6 @@
 #include "dispatch/all_ops.h"
 #include "schema/op_row.h"
 #include "sim/replay/reference_errors.h"
-#include "sim/replay/watch.h"
 #include "sim/verify/global_value.h"
 #include "tensor/host.h"
 
@@ -57,9 +56,7 @@ struct SecondLooks {
 
 class SecondWatch final : public Watch {
  public:
-  SecondWatch(const RecordedProgram& program, const PlayedGraph& graph, SeenTable& seen,
-              std::size_t rank, const MeshLayout* mesh, SecondLooks& looks)
-      : Watch(program, graph, seen, rank, mesh), looks_(looks) {}
+  SecondWatch(const WatchPlace& place, SecondLooks& looks) : Watch(place), looks_(looks) {}
 
  private:
   void before(std::size_t event, ReplayState& state) override {
@@ -109,9 +106,8 @@ class SecondWatch final : public Watch {
         for_each_tensor(results, [&](const DTensor& x) {
           if (!given.written() && at++ == given.index) moved = x;
         });
-        const std::size_t first = event.rank < 0 ? 0 : static_cast<std::size_t>(event.rank);
-        looks_.values.add(looks_.looked[number].moved[static_cast<std::size_t>(sample)], first,
-                          rank(), looks_.ranks, moved);
+        looks_.values.add(looks_.looked[number].moved[static_cast<std::size_t>(sample)],
+                          event.first_rank(), rank(), looks_.ranks, moved);
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kRuntime) throw;
       }
@@ -129,7 +125,7 @@ class SecondWatch final : public Watch {
 bool is_rounding(const EventValue& recorded, const SeenValue& ours, const Looked& looked) {
   const auto sums_of = [](const SeenValue& seen, std::size_t rank) -> const double* {
     if (seen.parts.empty() || !seen.parts[rank].there) return nullptr;
-    return seen.whole ? seen.whole->sums : seen.parts[rank].print.sums;
+    return (seen.whole ? seen.whole->sums : seen.parts[rank].print.sums).data();
   };
   const std::size_t prints = ours.whole ? 1 : ours.parts.size();
   for (std::size_t rank = 0; rank < prints; ++rank) {
@@ -155,12 +151,7 @@ DTensor whole_of(const std::vector<DTensor>& parts) {
   std::vector<AssemblyFault> faults;
   GlobalValue whole = whole_value(first.local());
   if (first.distributed()) {
-    const MeshLayout& layout = *first.spec()->layout();
-    std::vector<DTensor> pieces;
-    for (std::int64_t i = 0; i < layout.size(); ++i) {
-      pieces.push_back(parts.at(static_cast<std::size_t>(layout.rank_at_index(i))));
-    }
-    whole = assemble(*first.spec(), pieces, faults);
+    whole = assemble(*first.spec(), pieces_of(*first.spec()->layout(), parts), faults);
   }
   const DType dtype = is_floating(whole.meta.dtype) ? DType::kF64 : whole.meta.dtype;
   const Tensor tensor = empty(*first.local().device(), whole.meta.shape, dtype);
@@ -224,8 +215,7 @@ bool is_mistake_of_reference(const RecordedProgram& program, const Suspect& susp
   const PrintOrigin origin{.coarsest = value.type.dtype, .exact = false};
   const Fingerprint& own = ours.whole ? *ours.whole : ours.parts[0].print;
   const bool right =
-      apart && compare_prints({apart->sums[0], apart->sums[1]}, own, origin).verdict ==
-                   PrintVerdict::kAgrees;
+      apart && compare_prints(apart->sums, own, origin).verdict == PrintVerdict::kAgrees;
   if (right) difference.known = fmt::format("{}: {}", known->id, known->what);
   return right;
 }
@@ -243,14 +233,7 @@ void look_again(const RecordedProgram& program, const PlayedGraph& graph, Record
     const auto [first, end] = seen.ranks_of(suspects[i].event);
     for (SeenValue& sample : looked.moved) sample.parts.resize(end - first);
   }
-  std::vector<std::unique_ptr<SecondWatch>> watches;
-  std::vector<Watch*> played;
-  for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
-    watches.push_back(
-        std::make_unique<SecondWatch>(program, graph, seen, rank, world.mesh(), looks));
-    played.push_back(watches.back().get());
-  }
-  world.play(graph, played);
+  world.play(graph, world.watches<SecondWatch>(graph, seen, looks));
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     const Suspect& suspect = suspects[i];
     const RecordedEvent& event = program.events[suspect.event];

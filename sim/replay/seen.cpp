@@ -7,17 +7,12 @@
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "sim/verify/global_value.h"
+#include "sim/verify/held_numbers.h"
 #include "tensor/device.h"
 
 namespace shardlab {
 
 namespace {
-
-std::vector<double> doubles_of(GlobalValue&& value) {
-  if (!value.is_integral()) return std::move(value.reals);
-  return {value.integers.begin(), value.integers.end()};
-}
 
 // No other rank has elements of the piece.
 bool is_alone(const DTensorSpec& spec) {
@@ -47,12 +42,8 @@ void put_together(SeenValue& seen, const std::vector<DTensor>& pieces,
                   const std::vector<FingerprintSum>& sums) {
   const DTensorSpec& spec = *pieces[0].spec();
   const MeshLayout& layout = *spec.layout();
-  std::vector<DTensor> own;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    own.push_back(pieces.at(static_cast<std::size_t>(layout.rank_at_index(i))));
-  }
+  const std::vector<DTensor> own = pieces_of(layout, pieces);
   std::vector<AssemblyFault> faults;
-  seen.distributed = true;
   seen.terms = spec.has_partial();
   if (!sums.empty()) {
     FingerprintSum sum;
@@ -61,7 +52,7 @@ void put_together(SeenValue& seen, const std::vector<DTensor>& pieces,
     }
     seen.whole = sum.print();
   } else if (seen.terms) {
-    seen.whole = Fingerprint(doubles_of(assemble(spec, own, faults)));
+    seen.whole = Fingerprint(in_reals(assemble(spec, own, faults)).reals);
   } else {
     FingerprintSum sum;
     for (const std::int64_t index : pieces_to_read(spec, own, faults)) {
@@ -123,7 +114,6 @@ void SeenValues::add(SeenValue& seen, std::size_t first, std::size_t rank, std::
   if (value.local().device()->shape_only()) return;
   if (!value.distributed() || value.spec()->has_partial()) {
     part.print = Fingerprint(value.local());
-    part.size = part.print.sizes[0];
   }
   if (!value.distributed()) return;
   std::optional<FingerprintSum> sum;

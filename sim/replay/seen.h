@@ -19,15 +19,13 @@ struct SeenPart {
   bool there = false;  ///< the rank has the value
   Dims shape;          ///< of a DTensor the whole
   DType dtype = DType::kF32;
-  Fingerprint print;                ///< of a plain value
-  double size = 0;                  ///< the sum of magnitudes of this part
+  Fingerprint print;                ///< of a plain value, or of a term
   const Storage* memory = nullptr;  ///< equal for views of one memory, while both live
 };
 
 /// A value that an event gave, or looked at.
 struct SeenValue {
-  std::vector<SeenPart> parts;  ///< by rank; empty: no rank came to the event
-  bool distributed = false;
+  std::vector<SeenPart> parts;       ///< by rank; empty: no rank came to the event
   bool terms = false;                ///< a DTensor with a pending reduction
   std::optional<Fingerprint> whole;  ///< of a DTensor
   std::string fault;  ///< ranks hold different replicas, or a piece of a wrong shape; else empty

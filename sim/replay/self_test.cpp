@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "mesh/type_string.h"
 #include "schema/op_row.h"
 #include "sim/replay/fingerprint.h"
 #include "sim/replay/seen.h"
@@ -51,12 +51,11 @@ class SelfTester {
       }
     }
     for (const auto& [v, found] : prints_) {
-      const auto name = program_.names.find(v);
       const bool skipped =
           program_.input(v) != nullptr || program_.pieces.contains(v) || found.several;
-      if (name == program_.names.end() || skipped) continue;
+      if (skipped) continue;
       const double terms = of_gradients.contains(v) ? largest_ : smallest_operand(*found.event);
-      judge(name->second, found, {.terms = terms}, result_.values);
+      judge(name_of(v), found, {.terms = terms}, result_.values);
     }
     for (const CallInput& input : program_.inputs) {
       const auto found = gradients_.find(input.recorded);
@@ -66,18 +65,13 @@ class SelfTester {
       judge(input.name + ".grad", found->second, {.terms = largest_}, result_.gradients);
     }
     for (const auto& [v, found] : taken_) {
-      const auto name = program_.names.find(v);
-      if (name == program_.names.end()) continue;
-      judge(name->second, found, {.terms = largest_}, result_.gradients);
+      judge(name_of(v), found, {.terms = largest_}, result_.gradients);
     }
-    for (const Statement& update : program_.updates) {
-      if (update.kind != StatementKind::kEnd) continue;
-      const CallInput* input = program_.input(update.takes[0]);
-      const auto found = input == nullptr ? ends_.end() : ends_.find(input->recorded);
-      if (found == ends_.end()) continue;
-      judge(program_.names.at(update.outs[0]), found->second,
-            after_step(*input, program_.names.at(update.outs[0])), result_.parameters);
-    }
+    for_each_end([&](const CallInput& input, const std::string& after) {
+      const auto found = ends_.find(input.recorded);
+      if (found == ends_.end()) return;
+      judge(after, found->second, after_step(input, after), result_.parameters);
+    });
     std::ranges::stable_sort(result_.differences, {}, &ReplayDifference::line);
     return std::move(result_);
   }
@@ -97,10 +91,7 @@ class SelfTester {
 
   void measure_gradients() {
     std::set<std::string> taken;  // by torch.autograd.grad
-    for (const auto& [v, found] : taken_) {
-      const auto name = program_.names.find(v);
-      if (name != program_.names.end()) taken.insert(name->second);
-    }
+    for (const auto& [v, found] : taken_) taken.insert(name_of(v));
     for (const auto& [name, tensor] : ours_) {
       if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
       const std::vector<double> elements = read_doubles(tensor.local());
@@ -111,12 +102,17 @@ class SelfTester {
     }
   }
 
+  // The name of a value; empty if it has none.
+  std::string name_of(std::int32_t value) const {
+    const auto name = program_.names.find(value);
+    return name == program_.names.end() ? "" : name->second;
+  }
+
   // Terms that cancel leave their rounding.
   double smallest_operand(const RecordedEvent& event) const {
     std::optional<double> smallest;
     for (const std::int32_t v : values_in(event.args)) {
-      const auto name = program_.names.find(v);
-      const auto own = name == program_.names.end() ? ours_.end() : ours_.find(name->second);
+      const auto own = ours_.find(name_of(v));
       if (own == ours_.end() || !own->second.defined()) continue;
       if (is_integral(own->second.dtype()) || is_complex(own->second.dtype())) continue;
       const double size = Fingerprint(own->second.local()).sizes[0];
@@ -244,26 +240,32 @@ class SelfTester {
       const bool read = slope[i] != 0 || steepest <= noise;
       if (read && std::fabs(slope[i]) <= noise) open[i] = 2 * step;
     }
-    const Fingerprint print(open);
-    std::ranges::copy(print.sizes, origin.open);
+    origin.open = Fingerprint(open).sizes;
     return origin;
   }
 
   double longest_step() {
     if (longest_step_) return *longest_step_;
     longest_step_ = 0;
-    for (const Statement& update : program_.updates) {
-      if (update.kind != StatementKind::kEnd) continue;
-      const CallInput* input = program_.input(update.takes[0]);
-      const auto end = ours_.find(program_.names.at(update.outs[0]));
-      if (input == nullptr || !inputs_.contains(input->value) || end == ours_.end()) continue;
+    for_each_end([&](const CallInput& input, const std::string& after) {
+      const auto end = ours_.find(after);
+      if (!inputs_.contains(input.value) || end == ours_.end()) return;
       const std::vector<double> last = read_doubles(end->second.local()),
-                                first = first_of(*input, end->second.local());
+                                first = first_of(input, end->second.local());
       for (std::size_t i = 0; i < std::min(first.size(), last.size()); ++i) {
         longest_step_ = std::max(*longest_step_, std::fabs(last[i] - first[i]));
       }
-    }
+    });
     return *longest_step_;
+  }
+
+  // Calls visit(input, name after the step) for each parameter that the step has changed.
+  void for_each_end(const auto& visit) const {
+    for (const Statement& update : program_.updates) {
+      if (update.kind != StatementKind::kEnd) continue;
+      const CallInput* input = program_.input(update.takes[0]);
+      if (input != nullptr) visit(*input, program_.names.at(update.outs[0]));
+    }
   }
 
   void judge(const std::string& name, const Found& found, PrintOrigin origin, std::int64_t& agree) {
@@ -272,9 +274,7 @@ class SelfTester {
     const Tensor& tensor = ours->second.local();
     const TensorMeta meta = found.value->meta();
     if (tensor.shape() != meta.shape || tensor.dtype() != meta.dtype) {
-      return differs(
-          name, found, fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", ")),
-          fmt::format("{}[{}]", to_string(tensor.dtype()), text_of_list(tensor.shape(), ", ")));
+      return differs(name, found, type_string(meta), type_string(tensor.meta()));
     }
     origin.exact = unit_roundoff(meta.dtype) == 0;
     origin.coarsest = coarser(coarsest_, meta.dtype);
@@ -291,7 +291,7 @@ class SelfTester {
         ++result_.undecided;
         return;
       case PrintVerdict::kDiffers:
-        differs(name, found, text_of(found.value->prints[0]), print.text());
+        differs(name, found, text_of({found.value->prints[0]}), print.text());
     }
   }
 

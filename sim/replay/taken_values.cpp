@@ -10,6 +10,7 @@
 
 #include "sim/replay/comparison.h"
 #include "sim/replay/difference_text.h"
+#include "sim/replay/event_flow.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -24,12 +25,11 @@ struct TakenValue {
 };
 
 // Values that the call with this key takes, and what it gives, last.
-std::vector<TakenValue> taken_at(const RecordedProgram& program, bool by_rank,
-                                 const std::string& key) {
+std::vector<TakenValue> taken_at(const RecordedProgram& program, const std::string& key) {
   std::vector<TakenValue> all;
   std::map<std::int32_t, std::size_t> made;
   std::map<std::int32_t, std::string> keys;
-  PointNames names(program, by_rank);
+  PointNames names(program, false);
   play_events(program, {}, [&](std::size_t index, const EventValues& values) {
     const RecordedEvent& event = program.events[index];
     for (const ComparedPoint& point : names.at(index, values)) {
@@ -53,24 +53,19 @@ std::vector<TakenValue> taken_at(const RecordedProgram& program, bool by_rank,
       add(all.back(), point.value, index, point.parts);
     }
     if (!makes_values(event) || event.place < 0) return;
-    for (const auto* given : {&event.out, &event.written}) {
-      for (const EventValue& one : *given) made[one.id.id] = index;
-    }
+    for_each_given(event, [&](const EventValue& one) { made[one.id.id] = index; });
   });
   return all;
 }
 
 // The whole, which all ranks of A have; null: each has its own.
 const PointPart* shared_whole(const TakenValue& taken) {
-  const bool alike = std::ranges::all_of(taken.parts, [&](const PointPart& one) {
-    return one.shape == taken.parts[0].shape && one.elements == taken.parts[0].elements;
-  });
-  return taken.parts.empty() || !alike ? nullptr : taken.parts.data();
+  return taken.parts.empty() || !are_equal(taken.parts) ? nullptr : taken.parts.data();
 }
 
 double allowed_of(const PointPart& whole) {
   constexpr double kRoundings = 4;  // those of several calls
-  return kRoundings * rounding_of(whole.dtype) * largest_of(whole.elements);
+  return kRoundings * rounding_allowed(whole);
 }
 
 Explained explained_of(const PointPart& whole, const TakenValue& taken, const Ranks& ranks,
@@ -157,8 +152,8 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   const BlamedValue first = blame.wrong.front();
   const bool call = first.point.key.starts_with("call ") && !first.point.op.empty();
   if (!call || first.cause.held != ValueHeld::kWrong) return false;
-  const std::vector<TakenValue> whole = taken_at(a, false, first.point.key);
-  const std::vector<TakenValue> own = taken_at(b, false, first.point.key);
+  const std::vector<TakenValue> whole = taken_at(a, first.point.key);
+  const std::vector<TakenValue> own = taken_at(b, first.point.key);
   if (whole.size() != own.size()) return false;
   const TakenValue* found = nullptr;
   Explained cause;
@@ -184,7 +179,7 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   value.point.event = found->made;
   value.point.line = maker.line;
   value.point.value = found->number;
-  value.point.op = maker.op.empty() ? std::string(to_string(maker.kind)) : maker.op;
+  value.point.op = op_text(maker);
   value.point.place = place_of(b, maker);
   value.point.name = module_of(b, maker);
   value.cause = cause;
@@ -210,8 +205,8 @@ std::optional<RecordingEdit> less_of(const BlamedValue& first, const std::string
                                      const RecordedProgram& a, const RecordedProgram& b,
                                      const std::vector<RankGroups>& groups) {
   if (first.cause.held != ValueHeld::kWrong) return std::nullopt;
-  const std::vector<TakenValue> whole = taken_at(a, false, key);
-  const std::vector<TakenValue> own = taken_at(b, false, key);
+  const std::vector<TakenValue> whole = taken_at(a, key);
+  const std::vector<TakenValue> own = taken_at(b, key);
   if (whole.size() != own.size()) return std::nullopt;
   std::set<double> counts = {1};
   for (const RankGroups& one : groups) {

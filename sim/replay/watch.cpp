@@ -119,11 +119,14 @@ class Watch::Rule final : public Observer {
   int depth_ = 0;
 };
 
-Watch::Watch(const RecordedProgram& program, const PlayedGraph& graph, SeenTable& seen,
-             std::size_t rank, const MeshLayout* mesh)
-    : program_(program), graph_(graph), seen_(seen), rank_(rank), mesh_(mesh) {
-  const bool rules = std::ranges::any_of(program.events, has_rule);
-  if (rank == 0 && rules) rule_ = std::make_unique<Rule>(*mesh);
+Watch::Watch(const WatchPlace& place)
+    : program_(place.program),
+      graph_(place.graph),
+      seen_(place.seen),
+      rank_(place.rank),
+      mesh_(place.mesh) {
+  const bool rules = std::ranges::any_of(program_.events, has_rule);
+  if (rank_ == 0 && rules) rule_ = std::make_unique<Rule>(*mesh_);
 }
 
 Watch::~Watch() = default;
@@ -221,11 +224,17 @@ bool Watch::take_recorded(const RecordedEvent& event, ReplayState& state) {
     if (!writes || !before.defined()) {
       give(*one.value, state);
     } else if (!device.shape_only()) {
-      const TensorMeta meta = contiguous_meta(before.local().shape(), before.local().dtype());
-      device.copy(before.local(), recorded_tensor(device, program_, *one.value, rank_, meta));
+      write_recorded(*one.value, before.local());
     }
   }
   return true;
+}
+
+// The elements that the file has take the place of those in a tensor.
+void Watch::write_recorded(const EventValue& value, const Tensor& tensor) const {
+  Device& device = *tensor.device();
+  const TensorMeta meta = contiguous_meta(tensor.shape(), tensor.dtype());
+  device.copy(tensor, recorded_tensor(device, program_, value, rank_, meta));
 }
 
 void Watch::view(const RecordedEvent& event, ReplayState& state) {
@@ -413,8 +422,7 @@ void Watch::note_values(const RecordedEvent& event, ReplayState& state) {
     const DTensor& ours = value(one.value->id.id, state);
     if (!ours.defined()) continue;
     if (played && !one.value->elements.empty() && !device.shape_only()) {
-      const TensorMeta meta = contiguous_meta(ours.local().shape(), ours.local().dtype());
-      device.copy(ours.local(), recorded_tensor(device, program_, *one.value, rank_, meta));
+      write_recorded(*one.value, ours.local());
     }
     std::vector<std::int32_t>& numbers = by_memory_[ours.local().storage().get()];
     if (std::ranges::find(numbers, one.value->id.id) == numbers.end()) {

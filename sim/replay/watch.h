@@ -20,11 +20,19 @@ namespace shardlab {
 /// needs. `op`: "aten::_log_softmax", with the arguments of its schema.
 Results loss_of_pieces(std::string_view op, const Arguments& args);
 
+/// A rank's part in a replay.
+struct WatchPlace {
+  const RecordedProgram& program;
+  const PlayedGraph& graph;
+  SeenTable& seen;
+  const MeshLayout* mesh;  ///< of all ranks
+  std::size_t rank;
+};
+
 /// Used by its rank alone; what it refers to outlives it.
 class Watch : public ReplayListener {
  public:
-  Watch(const RecordedProgram& program, const PlayedGraph& graph, SeenTable& seen, std::size_t rank,
-        const MeshLayout* mesh);
+  explicit Watch(const WatchPlace& place);
   ~Watch() override;
 
   bool begins(std::size_t node, ReplayState& state) final;
@@ -57,6 +65,7 @@ class Watch : public ReplayListener {
   bool begin_event(ReplayState& state);
   void give(const EventValue& value, ReplayState& state);
   bool take_recorded(const RecordedEvent& event, ReplayState& state);
+  void write_recorded(const EventValue& value, const Tensor& tensor) const;
   void view(const RecordedEvent& event, ReplayState& state);
   bool has_operands(const RecordedEvent& event, const ReplayState& state) const;
   void keep_rule();

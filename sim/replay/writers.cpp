@@ -24,7 +24,7 @@ void Writers::meet(const RecordedProgram& program, std::size_t at) {
   const bool in_place = is_in_place(event.op);
   if (is_view_of_first(event)) {
     std::int32_t first = -1;
-    for_each_operand(event, event.rank < 0 ? 0 : static_cast<std::size_t>(event.rank),
+    for_each_operand(event, event.first_rank(),
                      [&](std::int32_t number) { first = first < 0 ? number : first; });
     for (const EventValue& out : event.out) {
       if (out.id.id >= 0 && first >= 0 && out.id.id != first) roots_[out.id.id] = root(first);

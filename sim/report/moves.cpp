@@ -83,11 +83,6 @@ static bool has_type(const ScenarioResult& result, const std::string& name,
   });
 }
 
-std::vector<Token> tokens_of(const SourceText& program) {
-  const auto end = static_cast<std::uint32_t>(program.text().size());
-  return tokenize(program, {0, end}, LexMode::kProgram);
-}
-
 std::set<std::string> names_moved(const ScenarioResult& result, const Moves& moves) {
   const SourceText& source = *result.run.scenario.program->source;
   const std::vector<Token> tokens = tokens_of(source);

@@ -29,7 +29,6 @@ std::vector<Moves> moves_of(const Run& run);
 /// "tp=R, dp=S(0)": what takes one to the other; none if no program can ask for that.
 std::optional<std::string> arguments_between(const DTensorSpec& source, const DTensorSpec& target);
 
-std::vector<Token> tokens_of(const SourceText& program);
 /// Whether the token is a name whose value is read, and not changed, bound or asked for its
 /// gradient.
 bool reads_value(const std::vector<Token>& tokens, std::size_t token);

@@ -29,16 +29,14 @@ struct RecordedTensors::File {
 
   explicit File(std::shared_ptr<const RecordedProgram> recorded) : program(std::move(recorded)) {
     for (const RecordedEvent& event : program->events) {
-      for (const auto* values : {&event.out, &event.written}) {
-        for (const EventValue& value : *values) add(event, value);
-      }
+      for_each_given(event, [&](const EventValue& value) { add(event, value); });
     }
   }
 
  private:
   void add(const RecordedEvent& event, const EventValue& value) {
     const bool view = event.kind == RecordedKind::kAlias;
-    if (value.id.id < 0 || (value.elements.empty() && !view)) return;
+    if (value.elements.empty() && !view) return;
     const std::string number = fmt::format("v{}", value.id.id);
     std::string key = number;
     const Entry entry{&value, &event};

@@ -46,6 +46,8 @@ class ScenarioFile {
   /// Evaluates everything at one point.
   ///   fails  ScenarioError: sizes, type strings, unknown names in expressions and in [expect]
   Scenario at(const MatrixPoint& point) const;
+  /// At the first.
+  Scenario first() const { return at(points_.front()); }
 
   /// Keeps a file of its inputs in memory (RecordedTensors::keep).
   void hold(std::shared_ptr<const void> input_file) { input_file_ = std::move(input_file); }

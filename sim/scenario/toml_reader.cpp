@@ -79,8 +79,7 @@ std::size_t read_choice(const SourcePtr& file, const TomlEntry& entry,
 void check_identifier(const Where& where, std::string_view name, std::string_view what) {
   const SourceText text("", std::string(name));
   try {
-    const auto tokens =
-        tokenize(text, {0, static_cast<std::uint32_t>(name.size())}, LexMode::kExpression);
+    const auto tokens = tokens_of(text, LexMode::kExpression);
     if (tokens.size() == 2 && tokens[0].kind == TokenKind::kName && tokens[0].text == name) return;
   } catch (const ScenarioError&) {
     // Falls through: the place in the file is the one to show.

@@ -156,9 +156,13 @@ std::string_view kind_name(const TomlValue& value) {
   return kNames[value.value.index()];
 }
 
+TomlEntry* find(TomlTable& table, std::string_view key) {
+  const auto found = std::ranges::find(table, key, &TomlEntry::key);
+  return found == table.end() ? nullptr : &*found;
+}
+
 const TomlEntry* find(const TomlTable& table, std::string_view key) {
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const TomlEntry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(table, key, &TomlEntry::key);
   return found == table.end() ? nullptr : &*found;
 }
 

@@ -35,6 +35,7 @@ std::string_view kind_name(const TomlValue& value);
 
 /// Null when there is no such key.
 const TomlEntry* find(const TomlTable& table, std::string_view key);
+TomlEntry* find(TomlTable& table, std::string_view key);
 
 /// Reads a whole file.
 ///   fails  ScenarioError: text that TOML does not allow, with the place; dates and times

@@ -293,6 +293,14 @@ std::vector<std::int64_t> pieces_to_read(const DTensorSpec& spec,
   return to_read;
 }
 
+std::vector<DTensor> pieces_of(const MeshLayout& layout, const std::vector<DTensor>& by_rank) {
+  std::vector<DTensor> pieces;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    pieces.push_back(by_rank.at(static_cast<std::size_t>(layout.rank_at_index(i))));
+  }
+  return pieces;
+}
+
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults) {
   const Reduction reduction(spec);

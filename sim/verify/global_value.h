@@ -37,6 +37,8 @@ Coordinate representative(const DTensorSpec& spec, Coordinate coordinate);
 /// difference is added to `faults`.
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults);
+/// The handles of a mesh's ranks, by row-major mesh index, among those of all ranks.
+std::vector<DTensor> pieces_of(const MeshLayout& layout, const std::vector<DTensor>& by_rank);
 /// The pieces, by index, that the elements of the whole are in: one of equal replicas, none of a
 /// wrong shape. `faults` has what assemble() finds.
 std::vector<std::int64_t> pieces_to_read(const DTensorSpec& spec,

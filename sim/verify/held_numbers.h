@@ -1,5 +1,4 @@
-// held_numbers.h - questions to the numbers that ranks hold, whatever their dtype. Pure. Private to
-// the files that verify and judge.
+// held_numbers.h - questions to the numbers that ranks hold, whatever their dtype. Pure.
 #pragma once
 
 #include <cstdint>

@@ -112,8 +112,7 @@ class Search {
       const auto* def = std::get_if<ast::Def>(&statement.node);
       const std::string outer = prefix_;
       if (def != nullptr) prefix_ = def->function->path + ".";
-      ast::for_each_part(
-          statement, [](const ast::Expression&) {}, [&](const ast::Block& inner) { look(inner); });
+      ast::for_each_block(statement, [&](const ast::Block& inner) { look(inner); });
       prefix_ = outer;
     }
   }
@@ -186,12 +185,10 @@ class Turns {
         open_.push_back(turns_.size());
         turns_.push_back({statement.span.begin, asks, {}, {}});
       }
-      ast::for_each_part(
-          statement, [](const ast::Expression&) {},
-          [&](const ast::Block& inner) {
-            if (asks != nullptr) add_names(inner, turns_[open_.back()].assigned);
-            look(inner);
-          });
+      ast::for_each_block(statement, [&](const ast::Block& inner) {
+        if (asks != nullptr) add_names(inner, turns_[open_.back()].assigned);
+        look(inner);
+      });
       if (const auto* def = std::get_if<ast::Def>(&statement.node)) look(def->function->body);
       if (asks != nullptr) open_.pop_back();
     }

@@ -71,9 +71,7 @@ class NameChecker {
       } else if (const auto* outer = std::get_if<ast::OuterNames>(&statement.node)) {
         if (outer->global) globals_.insert(outer->names.begin(), outer->names.end());
       }
-      ast::for_each_part(
-          statement, [](const ast::Expression&) {},
-          [this](const ast::Block& inner) { find_attributes(inner); });
+      ast::for_each_block(statement, [this](const ast::Block& inner) { find_attributes(inner); });
     }
   }
   void find_attributes(const ast::Expression& target) {

@@ -140,6 +140,11 @@ void for_each_part(const Statement& statement, const Visit& visit, const VisitBl
   std::visit([&](const auto& node) { visit_parts(node, visit, visit_block); }, statement.node);
 }
 
+void for_each_block(const Statement& statement, const VisitBlock& visit) {
+  for_each_part(
+      statement, [](const Expression&) {}, visit);
+}
+
 void for_each_part(const Expression& expression, const Visit& visit) {
   std::visit([&](const auto& node) { visit_parts(node, visit); }, expression.node);
 }

@@ -19,6 +19,9 @@ void for_each_part(const Expression& expression,
 void for_each_part(const Statement& statement, const std::function<void(const Expression&)>& visit,
                    const std::function<void(const Block&)>& visit_block);
 
+/// Calls visit for every block inside of a statement, the body of a def included.
+void for_each_block(const Statement& statement, const std::function<void(const Block&)>& visit);
+
 /// True when `wanted` holds for the expression or for any part of it, however deep.
 bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted);
 

@@ -441,6 +441,10 @@ std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode 
   return Lexer(source, range, mode).run();
 }
 
+std::vector<Token> tokens_of(const SourceText& source, LexMode mode) {
+  return tokenize(source, {0, static_cast<std::uint32_t>(source.text().size())}, mode);
+}
+
 void append_utf8(std::string& out, std::uint32_t code) {
   const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
   const auto tail = [&](int shift) { byte(0x80u | ((code >> shift) & 0x3Fu)); };

@@ -43,6 +43,8 @@ enum class LexMode : std::uint8_t { kProgram, kExpression };
 ///   fails  ScenarioError: unknown character, unfinished string, number out of range, tab or
 ///          inconsistent indentation, bracket that does not match
 std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode mode);
+/// Those of a whole text.
+std::vector<Token> tokens_of(const SourceText& source, LexMode mode = LexMode::kProgram);
 
 /// One past the string whose first quote is at text[at], f-strings in the fields of f-strings and
 /// so on included; npos if it is never closed, or 50 strings are inside of each other.

@@ -719,8 +719,7 @@ void check_characters(const SourceText& source) {
 
 ast::Program parse_program(SourcePtr source) {
   check_characters(*source);
-  const SourceSpan all{0, static_cast<std::uint32_t>(source->text().size())};
-  ast::Block body = Parser(*source, tokenize(*source, all, LexMode::kProgram)).program();
+  ast::Block body = Parser(*source, tokens_of(*source)).program();
   return {std::move(source), std::move(body)};
 }
 

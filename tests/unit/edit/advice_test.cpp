@@ -2,7 +2,6 @@
 // the edits in files and runs these.
 #include <doctest/doctest.h>
 
-#include "dispatch/all_ops.h"
 #include "sim/edit/advice.h"
 #include "tests/unit/scenario/scenario_text.h"
 
@@ -16,7 +15,7 @@ Advised advised(const std::string& code, const std::string& expect = "") {
       "[mesh]\ntp = 4\n[inputs]\nx = \"f32[8, 16@tp]\"\nr = \"f32[8@tp, 16]\"\n"
       "[program]\ncode = '''\n" +
       code + "'''\n" + expect);
-  return advise(scenario, all_ops(), {.run = {}});
+  return advise(scenario, {.run = {}});
 }
 
 }  // namespace
@@ -132,7 +131,7 @@ TEST_CASE("V-37 one all_reduce over all ranks in place of one along each mesh di
       "t = x.to_local().sum(1)\n"
       "dist.all_reduce(t, group=mesh.get_group(\"dp\"))\n"
       "dist.all_reduce(t, group=mesh.get_group(\"tp\"))\ny = t * 2\n'''\n");
-  const Advised found = advise(scenario, all_ops(), {.run = {}});
+  const Advised found = advise(scenario, {.run = {}});
   CHECK(found.before.sent_bytes == 128);
   REQUIRE(found.all.size() == 1);
   CHECK(found.all[0].what == "one all_reduce of t over all ranks");

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "dispatch/all_ops.h"
 #include "sim/scenario/cause.h"
 #include "tests/unit/scenario/scenario_text.h"
 
@@ -19,7 +18,7 @@ Blame blamed(const std::string& mesh, const std::string& inputs, const std::stri
   return blame(
       test::scenario_of(fmt::format("[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = '''\n{}'''\n{}",
                                     mesh, inputs, code, more)),
-      all_ops(), {.run = {}});
+      {.run = {}});
 }
 
 // "cause.factor 9, cause.missing-sum 7": all that is named, and whether the last one has an edit.

@@ -23,9 +23,9 @@ std::string scenario(const std::string& code, const std::string& more = "") {
 constexpr const char* kWrong = "y = from_local(x.to_local() * (1.0 + rank), mesh=mesh, tp=S(0))\n";
 const std::string kReference = "[reference]\ncode = 'y = x * 1.0'\n";
 
-std::string after(bool pass(Trials&), const std::string& text) {
+std::string after(ShrinkPass pass, const std::string& text) {
   const Scenario given = test::scenario_of(text);
-  Trials trials(given, all_ops(), kOptions);
+  Trials trials(given, kOptions);
   pass(trials);
   return text_of(trials.best().program);
 }
@@ -44,9 +44,8 @@ TEST_CASE("B-31 blocks give way to what is inside of them, where no reference sa
   for (const bool given_meaning : {false, true}) {
     const Scenario given =
         test::scenario_of(scenario(inside, given_meaning ? "[reference]\ncode = 'z = x'\n" : ""));
-    Trials trials(given, all_ops(), kOptions);
-    while (unwrap_blocks(trials)) {
-    }
+    Trials trials(given, kOptions);
+    repeat(trials, {unwrap_blocks});
     CHECK(text_of(trials.best().program) == (given_meaning ? inside : refused));
   }
 }
@@ -56,7 +55,7 @@ TEST_CASE("B-31 a failure at another statement is another failure") {
   const Scenario given = test::scenario_of(scenario(
       std::string(kWrong) + "z = from_local(x.to_local() * (1.0 + rank), mesh=mesh, tp=S(0))\n",
       "[reference]\ncode = 'y = x * 1.0; z = x * 1.0'\n"));
-  Trials trials(given, all_ops(), kOptions);
+  Trials trials(given, kOptions);
   CHECK(!trials.keeps(without(trials.best().program, 0, 1)));
   CHECK(trials.keeps(without(trials.best().program, 1, 2)));
   CHECK(text_of(trials.best().program) == kWrong);
@@ -64,15 +63,13 @@ TEST_CASE("B-31 a failure at another statement is another failure") {
 
 TEST_CASE("B-31 mesh dims and sizes get as small as the failure allows") {
   const Scenario given = test::scenario_of(scenario(kWrong, kReference));
-  Trials trials(given, all_ops(), kOptions);
-  while (shrink_mesh(trials)) {
-  }
+  Trials trials(given, kOptions);
+  repeat(trials, {shrink_mesh});
   const TomlTable& mesh = *table_of(trials.best(), "mesh");
   REQUIRE(mesh.size() == 1);
   CHECK(mesh[0].key == "tp");
   CHECK(std::get<std::int64_t>(mesh[0].value.value) == 2);
-  while (shrink_sizes(trials)) {
-  }
+  repeat(trials, {shrink_sizes});
   const TomlEntry* x = find(*table_of(trials.best(), "inputs"), "x");
   REQUIRE(x != nullptr);
   CHECK(std::get<SourcePtr>(x->value.value)->text() == "f32[2@tp, 2]");
@@ -80,14 +77,14 @@ TEST_CASE("B-31 mesh dims and sizes get as small as the failure allows") {
 
 TEST_CASE("B-31 a scenario that is right is not shrunk") {
   const Scenario right = test::scenario_of(scenario("y = x * 2.0\n"));
-  CHECK_THROWS_WITH_AS(shrink(right, all_ops(), kOptions),
+  CHECK_THROWS_WITH_AS(shrink(right, kOptions),
                        doctest::Contains("nothing is wrong, so there is nothing to shrink"), Error);
 }
 
 TEST_CASE("B-31 a smaller scenario expects its failure, and fails so") {
   const Scenario given = test::scenario_of(
       scenario(std::string("a = u + 1.0\n") + kWrong + "b = x.relu()\n", kReference));
-  const Shrunk shrunk = shrink(given, all_ops(), kOptions);
+  const Shrunk shrunk = shrink(given, kOptions);
   CHECK(!shrunk.out_of_time);
   CHECK(shrunk.lines_after < shrunk.lines_before);
   const Scenario small = test::scenario_of(shrunk.text);

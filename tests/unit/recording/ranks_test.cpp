@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/merge.h"
+#include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
-#include "sim/recording/recording_reader.h"
 #include "sim/replay/replay.h"
 #include "tests/support/temporary_folder.h"
 

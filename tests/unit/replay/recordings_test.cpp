@@ -15,7 +15,6 @@
 #include "sim/files/json_value.h"
 #include "sim/recording/recording.h"
 #include "sim/recording/recording_file.h"
-#include "sim/recording/recording_reader.h"
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/sequence_dims.h"
 #include "sim/replay/blame_recordings.h"
@@ -154,13 +153,8 @@ TEST_CASE("B-28 a replay holds no value that no later event names") {
     const PlayedGraph graph = played_graph(recording);
     RecordedWorld world(recording, replay_settings());
     SeenTable seen(recording, world.ranks());
-    std::vector<std::unique_ptr<Counting>> ranks;
-    std::vector<Watch*> watches;
-    for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
-      ranks.push_back(std::make_unique<Counting>(recording, graph, seen, rank, world.mesh()));
-      watches.push_back(ranks.back().get());
-    }
-    REQUIRE(world.play(graph, watches).ok());
+    const auto ranks = world.watches<Counting>(graph, seen);
+    REQUIRE(world.play(graph, ranks).ok());
     CHECK(ranks[0]->most < recording.values / 2);
     CHECK(ranks[0]->last < recording.values / 20);
   }

@@ -204,7 +204,7 @@ TEST_CASE("V-40 types are inferred by values and gradients, and hold when they a
       "w = w0.to_local().detach().requires_grad_()\nv = v0.to_local().detach().requires_grad_()\n"
       "r = spmd.convert(x, 'tp', src=spmd.I, dst=spmd.R)\nh = torch.relu(r @ w)\nt = h @ v\n"
       "y = spmd.all_reduce(t, 'tp', dst=spmd.I)\ny.pow(2).sum().backward()\n\"\"\"\n");
-  const InferredTypes inferred = infer_types(scenario, all_ops(), {});
+  const InferredTypes inferred = infer_types(scenario, {});
   std::string text;
   for (const InferredType& value : inferred.values) {
     text += fmt::format("{} {}, ", value.name, value.types.at(0));
@@ -216,14 +216,14 @@ TEST_CASE("V-40 types are inferred by values and gradients, and hold when they a
   CHECK(inferred.annotated.find("spmd.assert_type(y, {\"tp\": spmd.I})") != std::string::npos);
   CHECK(inferred.annotated.find("assert_type(h") == std::string::npos);
   CHECK(wrong_claim(run_scenario(again, all_ops(), {})) == "right");
-  CHECK(infer_types(again, all_ops(), {}).annotated == inferred.annotated);
+  CHECK(infer_types(again, {}).annotated == inferred.annotated);
 }
 
 TEST_CASE("V-40 a dim that several mesh dims cut is annotated by a PartitionSpec") {
   const Scenario scenario = scenario_of(
       "[mesh]\ndp = 2\ntp = 2\n[inputs]\nx0 = \"f64[8@(dp,tp), 6]\"\n"
       "[program]\ncode = \"\"\"\nx = x0.to_local()\n\"\"\"\n");
-  const std::string annotated = infer_types(scenario, all_ops(), {}).annotated;
+  const std::string annotated = infer_types(scenario, {}).annotated;
   CHECK(annotated.find("spmd.assert_type(x, {}, spmd.PartitionSpec((\"dp\", \"tp\"), None))") !=
         std::string::npos);
 }

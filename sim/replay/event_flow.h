@@ -1,0 +1,24 @@
+// event_flow.h - which values an event of a recording reads, makes and overwrites.
+#pragma once
+
+#include "sim/recording/recorded_program.h"
+
+namespace shardlab {
+
+/// It makes values of others, and does not look at them again.
+bool makes_values(const RecordedEvent& event);
+bool is_collective(const RecordedEvent& event);
+/// Its result is its operand.
+bool copies(const RecordedEvent& event);
+/// It takes another number on each rank, as the first of the rank's words, and gives a mask or
+/// indices.
+bool has_own_numbers(const RecordedEvent& event);
+/// Whether all elements of the tensors that it writes are new.
+bool overwrites(const RecordedEvent& event);
+/// Whether the results depend on that operand: what a rank overwrites, or receives, it does not
+/// read.
+bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int32_t operand);
+/// One past the last event of a line: ranks of one collective have events of their own.
+std::size_t end_of_line(const RecordedProgram& program, std::size_t event);
+
+}  // namespace shardlab
