@@ -372,7 +372,7 @@ class RunText : RunFigures {
     const bool simulated = find_backend(run_.options.backend).processes == nullptr;
     const bool any_order =
         run_.options.schedule.kind == SchedulerKind::kPool && !run_.options.transport;
-    // What --strict alone refuses has no wrong line.
+    // A run that --strict alone refuses has no wrong line.
     const bool wrong = !run_.options.strict || run_.error ||
                        std::ranges::any_of(result_.judgement.values,
                                            [](const ValueReport& one) { return one.row->fails; });
