@@ -165,13 +165,13 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
                          const PointPart& begin) {
   if (ends.empty() || ends.size() != begins.size()) return "";
   const PointPart whole = change_of(end, begin);
-  if (largest_of(whole.elements) == 0) return "";
+  if (largest_finite(whole.elements) == 0) return "";
   std::vector<PointPart> all;
   std::vector<std::size_t> unchanged;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     all.push_back(change_of(ends[i], begins[i]));
-    const bool has_elements = !all[i].elements.empty();
-    if (has_elements && largest_of(all[i].elements) == 0) unchanged.push_back(ranks[i]);
+    const bool same = ends[i].elements == begins[i].elements;
+    if (same && !ends[i].elements.empty()) unchanged.push_back(ranks[i]);
   }
   if (!unchanged.empty()) {
     return fmt::format("; {} {} it as it was before the step", ranks_text(unchanged),
