@@ -294,7 +294,10 @@ RecordingBlame RecordingComparison::end() {
   ended_ = true;
   // The step took the sum from elsewhere, as from one buffer of all gradients.
   for (KeptTerms& one : kept_terms_) {
-    if (!whole_steps_.contains(one.point.name)) settle(one.point, one.cause, {}, one.from);
+    const auto step = whole_steps_.find(one.point.name);
+    const bool took_it = step == whole_steps_.end() || (step->second.held == ValueHeld::kTerms &&
+                                                        same_cause(step->second, one.cause));
+    if (took_it) settle(one.point, one.cause, {}, one.from);
   }
   for (auto& [value, link] : parameters_) {
     const std::string gradient = value.point.name + ".grad";
@@ -437,9 +440,8 @@ void RecordingComparison::suspect(Followed& now, BlamedValue value) {
 // those.
 void RecordingComparison::see_step(const ComparedPoint& point, const Explained& all,
                                    const Told& told, const Followed& from) {
-  if (all.held == ValueHeld::kTerms) return;
   const bool explained = all.held != ValueHeld::kWrong || told.right_on_some || from.wrong >= 0;
-  if (explained && from.suspect == nullptr) whole_steps_.insert(point.name + ".grad");
+  if (explained && from.suspect == nullptr) whole_steps_[point.name + ".grad"] = all;
 }
 
 // Whether it is right, and the facts that those that are made of it inherit.

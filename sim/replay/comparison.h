@@ -122,7 +122,8 @@ class RecordingComparison {
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
   std::vector<KeptTerms> kept_terms_;
-  std::set<std::string> whole_steps_;  // gradients of parameters that no term has come to
+  // Parameters after the step that no term has come to, by their gradients.
+  std::map<std::string, Explained> whole_steps_;
   bool ended_ = false;
   std::vector<BlamedValue> wrong_;
   std::vector<Link> links_;                                   // of each wrong one
