@@ -280,7 +280,8 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   if (!alike) return;
   told.elements += factors_text(point.parts, a[0], "its pieces", rounding_allowed(a[0]));
   const std::string right = right_ranks_text(point.parts, point.ranks, a[0]);
-  if (right.empty()) told.elements += replicas_text(point.parts, point.ranks, a[0]);
+  if (right.empty()) told.replicas = replicas_text(point.parts, point.ranks, a[0]);
+  if (!told.replicas.empty()) told.elements += "; " + told.replicas;
   if (point.kind != PointKind::kEnd) return;
   told.right_on_some = !right.empty();
   told.elements += right;
@@ -513,6 +514,13 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, value);
+    // Backward has made it of a part of the rows; what is left of the ranks shows behind the step.
+    const auto made = std::ranges::find_if(wrong_, [&](const BlamedValue& one) {
+      return end && one.point.name == point.name && one.cause.held == ValueHeld::kWrong;
+    });
+    if (made != wrong_.end() && !told.replicas.empty()) {
+      made->what += "; after the step " + told.replicas;
+    }
   } else if (!value.follows && from.suspect != nullptr) {
     link.between = false;  // a term that is taken as the whole is no other way; a multiple may be
     if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;

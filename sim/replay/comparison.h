@@ -74,6 +74,7 @@ class RecordingComparison {
   // A value that is to be told of.
   struct Told {
     std::string elements = {};  // how they differ
+    std::string replicas = {};  // of ranks that have one value and of those that have another
     bool is_scalar = false;
     bool right_on_some = false;  // of a parameter after the step: not on all ranks
   };

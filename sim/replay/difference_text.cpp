@@ -135,7 +135,7 @@ std::string replicas_text(const std::vector<PointPart>& parts,
     texts.push_back((texts.empty() ? "one value on " : "another on ") + ranks_text(of_class));
     if (texts.size() == kMostFactors) break;
   }
-  return "; it is " + text_of_list(texts, ", ");
+  return "it is " + text_of_list(texts, ", ");
 }
 
 // Replicas make one step, however coarse the gradients are.

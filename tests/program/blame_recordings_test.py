@@ -239,6 +239,18 @@ class BlameRecordings(Program):
         self.assertIn("their average over ranks 0-2 is A's value",
                       self.blamed("compressed", "factor_of_rank"))
 
+    def test_a_grid_of_ranks_with_micro_batches(self):
+        """What is wrong along one dim is told behind the sums along the other; a rank's own loss is
+        printed. A's micro-batches have other rows."""
+        one = FILES / "grid/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "grid/none.json.gz"))
+        output = self.blamed("grid", "one_not_reduced")
+        self.assertIn("1.down.grad", output.splitlines()[1])
+        self.assertIn("their average over ranks 0, 2 is A's value, and no collective adds", output)
+        self.assertIn("+ dist.all_reduce(gradient, op=dist.ReduceOp.AVG)", output)
+        self.assertIn("; after the step it is one value on ranks 0, 2, another on ranks 1, 3\n",
+                      self.blamed("grid", "copy_not_reduced"))
+
     def test_what_is_rounding_in_16_bits_and_what_is_not(self):
         """Each rank's own gradient is as near as rounding allows; the printed loss is nobody's."""
         one = FILES / "half/one.json.gz"
