@@ -7,6 +7,7 @@
 
 #include "base/fix.h"
 #include "base/program_path.h"
+#include "base/text_of_list.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/recording/merge.h"
@@ -36,8 +37,10 @@ int record_command(const RecordArguments& arguments) {
 
 int merge_command(const MergeArguments& arguments) {
   const MergedRecordings merged = merge_recordings(arguments.files, arguments.out);
-  print({.out = fmt::format("{}: {} events of {} ranks, {} bytes\n", arguments.out, merged.events,
-                            merged.ranks, merged.bytes)});
+  const char* const without = merged.missing.empty() ? "" : ", nothing of rank ";
+  print({.out =
+             fmt::format("{}: {} events of {} ranks, {} bytes{}{}\n", arguments.out, merged.events,
+                         merged.ranks, merged.bytes, without, text_of_list(merged.missing, ", "))});
   return kFine;
 }
 

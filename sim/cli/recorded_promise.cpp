@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/place_text.h"
 #include "sim/judge/posted_steps.h"
@@ -32,6 +33,27 @@ void add_conditions(const RecordedProgram& program, Promise& promise) {
   }
 }
 
+// The first collective of a group that ranks make in different ways: the replay has those alone to
+// which all ranks come.
+void add_parting(const FabricLog& log, Promise& promise) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> counts;  // by group and rank
+  std::map<std::pair<std::int32_t, std::size_t>, const FabricLog::Call*> first;
+  for (const FabricLog::Event& event : log.events) {
+    if (event.kind != FabricLog::Event::Kind::kPost) continue;
+    const FabricLog::Call& call = log.calls[static_cast<std::size_t>(event.call)];
+    const std::int32_t group = call.what.group;
+    if (call.what.kind != Operation::Kind::kCollective) continue;
+    const std::size_t place = counts[{group, call.rank}]++;
+    const FabricLog::Call& other = *first.try_emplace({group, place}, &call).first->second;
+    if (other.kind == call.kind) continue;
+    promise.open.push_back(
+        {"C3", fmt::format("{}: rank {} is in {}, and rank {} in {} ({})",
+                           place_text(call.position), call.rank, to_string(call.kind), other.rank,
+                           to_string(other.kind), place_text(other.position))});
+    return;
+  }
+}
+
 }  // namespace
 
 // A file of a recorder that notes no waits has the ranks' own order of calls, and where values are
@@ -49,6 +71,10 @@ Promise promise_of(const RecordedProgram& program, const PromiseOptions& options
       std::ranges::find(played.log.calls, CollectiveKind::kSend, &FabricLog::Call::kind);
   const bool any = !promise.open.empty();
   add_conditions(program, promise);
+  add_parting(played.log, promise);
+  if (!program.error.empty()) {
+    promise.open.push_back({"the program failed when it was recorded:", program.error});
+  }
   if (any) {
     // The program's next steps are those that it had with the sender that it met.
     const auto meet = [&, steps = promise.steps](Transport transport, const auto& way) {

@@ -70,11 +70,17 @@ Json joined(const JsonList& values) {
 class Merger {
  public:
   explicit Merger(const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) ranks_.push_back(read(path));
+    for (const std::string& path : paths) {
+      std::error_code none;
+      if (std::filesystem::file_size(path, none) > 0 && !none) ranks_.push_back(read(path));
+    }
+    if (ranks_.empty()) read(paths.at(0));
     std::ranges::sort(ranks_, {}, [](const RankFile& file) { return rank_of(file); });
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      const bool here = i < ranks_.size() && rank_of(ranks_[i]) == i;
+      if (!here && ranks_.size() < paths.size()) add_missing(i);
       const Json& head = ranks_[i].events[0];
-      if (rank_of(ranks_[i]) == i && head.value("world", Json()) == ranks_.size()) continue;
+      if (rank_of(ranks_[i]) == i && head.value("world", Json()) == paths.size()) continue;
       fail(ErrorKind::kValue, Fix{"shardlab merge takes the files of all ranks of one program"},
            "{}: the recording of rank {} of {}, among {} files", ranks_[i].path,
            head.value("rank", Json()).dump(), head.value("world", Json()).dump(), ranks_.size());
@@ -101,11 +107,21 @@ class Merger {
       fail(ErrorKind::kRuntime, Fix{"name a file in a folder that is there, with room"},
            "{} cannot be written", out);
     }
-    return {ranks_.size(), events.size(),
-            static_cast<std::size_t>(std::filesystem::file_size(out))};
+    return {ranks_.size(), events.size(), static_cast<std::size_t>(std::filesystem::file_size(out)),
+            missing_};
   }
 
  private:
+  // A rank that was ended before it could write has done nothing.
+  void add_missing(std::size_t rank) {
+    Json head = ranks_[0].events[0];
+    head["rank"] = rank;
+    Json end = {{"k", "end"}, {"events", 2}, {"n_values", 0}, {"raw", 0}};
+    end["error"] = fmt::format("rank {} has no recording", rank);
+    ranks_.insert(ranks_.begin() + static_cast<std::ptrdiff_t>(rank), {"", {head, end}, ""});
+    missing_.push_back(rank);
+  }
+
   // Else each rank keeps its own events. With DTensors that is not possible, and the place where
   // ranks differ is named.
   bool make_same_calls() const {
@@ -317,6 +333,7 @@ class Merger {
   std::vector<RankFile> ranks_;
   std::map<std::string, Json> meshes_;  // by number, their ranks
   std::string raw_;
+  std::vector<std::size_t> missing_;  // ranks
   std::size_t at_ = 0;
 };
 

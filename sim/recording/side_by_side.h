@@ -31,8 +31,8 @@ std::string_view raw_part(const RankFile& file, std::size_t event, const Json& r
 /// Functions and what the program
 /// reads are left out, which only a re-mesh needs: that takes a recording of one rank.
 ///   fails  Unsupported: a DTensor, whose calls all ranks make together; ranks that enter different
-///          collectives. Value: damaged; a rank does not come to a collective, or no rank has sent
-///          a message, with its place
+///          collectives. Value: damaged; in a program that did not fail a rank does not come to a
+///          collective, or no rank has sent a message, with its place
 std::vector<Json> side_by_side(const std::vector<RankFile>& ranks, std::string& raw);
 
 }  // namespace shardlab

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/place_text.h"
+#include "base/text_of_list.h"
 #include "sim/log/trace.h"
 #include "sim/replay/recorded_world.h"
 
@@ -48,12 +49,31 @@ class CallWatch final : public Watch {
   std::vector<Begun> begun_{{}};
 };
 
+// "c10d._allgather_base_.default", "_c10d_functional.all_gather_into_tensor.default": all_gather.
+CollectiveKind kind_of(const RecordedEvent& event) {
+  const auto plain = [](std::string text) {
+    std::erase(text, '_');
+    return text;
+  };
+  const std::string op = plain(event.op);
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
+    const auto one = static_cast<CollectiveKind>(i);
+    const std::string name = plain("." + std::string(to_string(one)));
+    if (name.size() <= longest || op.find(name) == std::string::npos) continue;
+    kind = one;
+    longest = name.size();
+  }
+  return kind;
+}
+
 // The log of a replay with the steps that the program had.
 class RecordedSteps {
  public:
-  RecordedSteps(const RecordedProgram& program, FabricLog& log,
+  RecordedSteps(const RecordedProgram& program, const PlayedGraph& graph, FabricLog& log,
                 const std::vector<std::unique_ptr<CallWatch>>& watches)
-      : program_(program), log_(log), watches_(watches), ranks_(watches.size()) {
+      : program_(program), graph_(graph), log_(log), watches_(watches), ranks_(watches.size()) {
     for (std::size_t i = 0; i < log.calls.size(); ++i) note_call(static_cast<std::int32_t>(i));
     for (std::size_t at = 0; at < program.events.size(); ++at) note_event(at);
   }
@@ -100,7 +120,8 @@ class RecordedSteps {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (event.rank >= 0 && static_cast<std::size_t>(event.rank) != rank) continue;
       if (event.kind == RecordedKind::kCollect) ranks_[rank].exchanges.push_back(at);
-      if (event.kind == RecordedKind::kOther) ranks_[rank].waits.push_back(at);
+      const bool steps = event.kind == RecordedKind::kOther || graph_.alone.contains(at);
+      if (steps) ranks_[rank].waits.push_back(at);
     }
   }
 
@@ -109,7 +130,13 @@ class RecordedSteps {
     for (; own.next < own.waits.size() && own.waits[own.next] < end; ++own.next) {
       const RecordedEvent& event = program_.events[own.waits[own.next]];
       const SourcePosition at = position_of(program_, event);
-      if (event.name == "barrier") put_barrier(static_cast<std::int32_t>(rank), event, at);
+      if (event.kind != RecordedKind::kOther) {
+        own.calls[own.waits[own.next]].push_back(put_call(static_cast<std::int32_t>(rank), event));
+        continue;
+      }
+      if (event.name == "barrier") {
+        put(Event::Kind::kWait, rank, put_call(static_cast<std::int32_t>(rank), event), at);
+      }
       if (event.name == "synchronize") put(Event::Kind::kSynchronize, rank, -1, at);
       if (!event.of || *event.of >= own.exchanges.size()) continue;
       const auto calls = own.calls.find(own.exchanges[*event.of]);
@@ -128,7 +155,8 @@ class RecordedSteps {
     };
     while (number < all && is_other()) ++number;
     if (number < all) return number;
-    log_.groups.push_back({"of a barrier", ranks});
+    const bool whole = ranks.size() == ranks_.size();
+    log_.groups.push_back({whole ? "all" : "of ranks " + text_of_list(ranks, ", "), ranks});
     recorded_.try_emplace(all, recorded);
     return all;
   }
@@ -137,21 +165,32 @@ class RecordedSteps {
     log_.events.push_back({kind, static_cast<std::int32_t>(rank), call, at});
   }
 
-  void put_barrier(std::int32_t rank, const RecordedEvent& event, const SourcePosition& at) {
-    const std::int32_t group =
-        group_of(event.group, members_of(program_, event, static_cast<std::size_t>(rank)));
+  // No call of the replay: a barrier, or a call without its other side, which is never complete.
+  std::int32_t put_call(std::int32_t rank, const RecordedEvent& event) {
+    const auto& members = members_of(program_, event, static_cast<std::size_t>(rank));
+    Operation what{.group = group_of(event.group, members)};
+    if (is_recorded_message(event)) {
+      const auto [from, to, tag, group] = route_of(program_, event);
+      const bool sends = is_recorded_send(event);
+      what.kind = sends ? Operation::Kind::kSend : Operation::Kind::kReceive;
+      what.peer = static_cast<std::int32_t>(sends ? to : from);
+      what.tag = static_cast<std::int32_t>(tag);
+    }
     const auto call = static_cast<std::int32_t>(log_.calls.size());
     log_.calls.push_back({.rank = rank,
-                          .kind = CollectiveKind::kBarrier,
-                          .what = {.group = group},
-                          .position = at,
+                          .kind = kind_of(event),
+                          .what = what,
+                          .position = position_of(program_, event),
                           .input = {},
-                          .output = {}});
-    put(Event::Kind::kPost, static_cast<std::size_t>(rank), call, at);
-    put(Event::Kind::kWait, static_cast<std::size_t>(rank), call, at);
+                          .output = {},
+                          .joins = event.joins,
+                          .any = event.any});
+    put(Event::Kind::kPost, static_cast<std::size_t>(rank), call, log_.calls.back().position);
+    return call;
   }
 
   const RecordedProgram& program_;
+  const PlayedGraph& graph_;
   FabricLog& log_;
   const std::vector<std::unique_ptr<CallWatch>>& watches_;
   std::vector<Rank> ranks_;
@@ -174,7 +213,7 @@ PlayedCalls played_calls(const RecordedProgram& program) {
     const CallWatch& watch = *watches[static_cast<std::size_t>(result.log.calls[i].rank)];
     result.places.push_back(place_of(program, program.events[watch.event_of(i)]));
   }
-  RecordedSteps(program, result.log, watches).write();
+  RecordedSteps(program, graph, result.log, watches).write();
   for (std::size_t i = result.places.size(); i < result.log.calls.size(); ++i) {
     result.places.push_back(place_text(result.log.calls[i].position));
   }

@@ -139,30 +139,34 @@ class Works : protected EventNodes {
       theirs.pop_front();
       sends ? played_.messages.emplace(other, i) : played_.messages.emplace(i, other);
     }
-    for (const auto& [receive, send] : played_.messages) {
-      met_.insert(receive);
-      met_.insert(send);
+    for (const auto& [route, sides] : open) {
+      for (const auto& side : sides) played_.alone.insert(side.begin(), side.end());
     }
   }
 
   // The k-th collective of a group is one on all of its ranks.
   void match_collectives() {
     std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> counts;
-    std::map<std::pair<std::int32_t, std::size_t>, std::size_t> first;
+    std::map<std::pair<std::int32_t, std::size_t>, std::vector<std::size_t>> met;
     for (std::size_t i = 0; i < program_.events.size(); ++i) {
       const RecordedEvent& event = program_.events[i];
       const bool own = event.kind == RecordedKind::kCollect && event.rank >= 0;
       if (!own || is_recorded_message(event)) continue;
-      const std::size_t place = counts[{event.group, event.rank}]++;
-      played_.meetings[i] = first.try_emplace({event.group, place}, i).first->second;
+      std::vector<std::size_t>& here = met[{event.group, counts[{event.group, event.rank}]++}];
+      here.push_back(i);
+      played_.meetings[i] = here[0];
+    }
+    for (const auto& [key, here] : met) {
+      const auto group = static_cast<std::size_t>(std::max(key.first, 0));
+      if (key.first < 0 || here.size() >= program_.groups[group][0].size()) continue;
+      for (const std::size_t i : here) played_.missing[i] = !program_.events[i].out.empty();
+      played_.alone.insert(here.begin(), here.end());
     }
   }
 
   // A send of a copy, since the program waits for it where it will; a receive that is waited for
-  // where its value is looked at. A message that nobody sends, or receives, would be waited for
-  // without an end.
+  // where its value is looked at.
   void add_message(const RecordedEvent& event) {
-    if (!met_.contains(event_)) return look(event, {value_of_message(event)});
     const std::int32_t x = value_of_message(event);
     const bool sends = is_recorded_send(event);
     std::int32_t moved = x;
@@ -263,7 +267,6 @@ class Works : protected EventNodes {
   std::vector<std::vector<Pending>> works_;          // by rank
   std::vector<std::vector<std::size_t>> exchanges_;  // by rank, events
   std::set<std::size_t> overlapped_;                 // events that others overlap
-  std::set<std::size_t> met_;                        // events of messages that meet
 };
 
 class Lowering : Works {
@@ -318,17 +321,15 @@ class Lowering : Works {
         if (looks_ == Looks::kAll) look_at_call(event);
         return;
       case kTyped:
-        if (looks_ == Looks::kAll) look(event, event.takes);
-        return;
       case kModule:
-        if (looks_ == Looks::kAll) {
-          look(event, event.takes);
-          look(event, event.gives);
-        }
+        if (looks_ != Looks::kAll) return;
+        look(event, event.takes);
+        if (event.kind == kModule) look(event, event.gives);
         return;
       case kOther:
         return wait_as_recorded(event);
       default:
+        if (played_.alone.contains(event_)) return look_at_call(event);
         if (is_recorded_message(event)) return add_message(event);
         if (is_played(program_, event)) add_call(event);
     }

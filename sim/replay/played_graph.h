@@ -21,6 +21,8 @@ struct PlayedGraph {
   std::vector<std::size_t> end_of;    ///< by event: one past its last node
   std::vector<bool> missing;          ///< by event: an op that does not exist here
   std::map<std::size_t, std::size_t> messages;  ///< events: the send of each receive
+  /// Messages and collectives to which not all of their ranks come: a replay would wait for ever.
+  std::set<std::size_t> alone;
   std::set<std::size_t> edits;                  ///< nodes that no event of the recording has
   std::map<std::size_t, std::size_t> meetings;  ///< of collectives of one rank: as meeting()
   /// Collectives that moved what is behind a tensor's memory: by meeting() the event that did.

@@ -39,24 +39,24 @@ void add_failures(const RecordedProgram& program, const WorldResult& result,
   }
 }
 
-// Messages that have no other side, or that reach a receive of another one.
+// Calls that have no other side, and messages that reach a receive of another one.
 void add_lost_messages(const RecordedProgram& program, const PlayedGraph& graph,
                        ReplayReport& report) {
-  std::vector<bool> met(program.events.size(), false);
   for (const auto& [receive, send] : graph.messages) {
-    met[receive] = met[send] = true;
     const RecordedEvent &here = program.events[receive], &there = program.events[send];
     if (here.name == there.name || here.name.empty() || there.name.empty()) continue;
     report.differences.push_back(
         difference_at(program, here, "message", here.name,
                       fmt::format("{}, which rank {} sent", there.name, there.rank)));
   }
-  for (std::size_t i = 0; i < program.events.size(); ++i) {
+  for (const std::size_t i : graph.alone) {
     const RecordedEvent& event = program.events[i];
-    if (!is_recorded_message(event) || met[i]) continue;
-    const char* other =
-        is_recorded_send(event) ? "a rank that receives it" : "a rank that sends it";
-    report.differences.push_back(difference_at(program, event, "message", other, "none"));
+    const bool message = is_recorded_message(event);
+    const char* const whom = is_recorded_send(event) ? "a rank that receives it"
+                             : message               ? "a rank that sends it"
+                                                     : "all ranks of its group";
+    report.differences.push_back(difference_at(program, event, message ? "message" : "collective",
+                                               whom, message ? "none" : "some of them"));
   }
 }
 

@@ -8,6 +8,7 @@ refused.
 
 import copy
 import json
+import pathlib
 import random
 import unittest
 
@@ -201,16 +202,10 @@ class Ranks(program.Program):
                 self.assertIn(field, [x["field"] for x in report["differences"]])
 
     def test_a_message_that_was_not_recorded_is_refused_with_its_place(self):
-        events, raw = steps.taken_apart(path_of("chain_3"))
-        files = []
-        for rank in range(3):
-            own = of_rank_alone(events, rank)
-            own[0]["rank"] = rank
-            files.append(f"x.r{rank}.json.gz")
+        def unsent(rank, own):
             if rank == 1:
                 own.remove(next(e for e in own if e.get("op") == "c10d.send.default"))
-            own[-1]["events"] = len(own)
-            steps.put_together(self.folder / files[-1], own, raw)
+        files = self.files_of("chain_3", unsent)
         code, output, errors = self.shardlab("merge", *files)
         self.assertEqual((code, output), (2, ""))
         self.assertRegex(errors, r"rank \d waits for a message that no rank has sent "
@@ -218,18 +213,82 @@ class Ranks(program.Program):
 
     def test_files_of_ranks_that_part_are_made_one(self):
         for name in ("chain_3", "pipeline_2", "ring_4", "stages_4"):
-            events, raw = steps.taken_apart(path_of(name))
-            files = []
-            for rank in range(events[0]["world"]):
-                own = of_rank_alone(events, rank)
-                own[0]["rank"] = rank
-                own[-1]["events"] = len(own)
-                files.append(f"x.r{rank}.json.gz")
-                steps.put_together(self.folder / files[-1], own, raw)
+            files = self.files_of(name)
             with self.subTest(name=name):
                 self.fine("merge", *files, "--out", "y.json.gz")
                 self.assertEqual(self.report("y.json.gz")["agree"],
                                  self.report(str(path_of(name)))["agree"])
+
+    def files_of(self, name, change=lambda rank, events: None):
+        """Of the ranks of a recording in which each has its own events."""
+        events, raw = steps.taken_apart(path_of(name))
+        files = []
+        for rank in range(events[0]["world"]):
+            own = of_rank_alone(events, rank)
+            own[0]["rank"] = rank
+            change(rank, own)
+            own[-1]["events"] = len(own)
+            files.append(f"x.r{rank}.json.gz")
+            steps.put_together(self.folder / files[-1], own, raw)
+        return files
+
+    def test_a_rank_that_left_no_file_is_named(self):
+        """What the others wait for does not come."""
+        for lost in range(3):
+            for how in (pathlib.Path.unlink, lambda path: path.write_bytes(b"")):
+                files = self.files_of("chain_3")
+                how(self.folder / files[lost])
+                merged = self.fine("merge", *files, "--out", "y.json.gz")
+                self.assertRegex(merged, rf" of 3 ranks, \d+ bytes, nothing of rank {lost}\n$")
+                code, output, errors = self.shardlab("prove", "y.json.gz")
+                self.assertEqual(code, 1, output + errors)
+                self.assertRegex(output, "^hangs ")
+                self.assertRegex(output,
+                                 rf"rank {lost}  has ended, and never posts a (send|receive)")
+                fields = {x["field"] for x in self.report("y.json.gz", code=1)["differences"]}
+                self.assertIn("message", fields)
+        for file in self.folder.glob("x.*"):
+            file.write_bytes(b"")
+        self.assertEqual(self.shardlab("merge", *files)[0], 2)
+        self.fine("merge", *self.files_of("chain_3"), "--out", "y.json.gz")
+        self.assertNotIn("hangs", self.shardlab("prove", "y.json.gz")[1])
+
+    def test_a_call_that_was_never_over_hangs_in_the_proof_too(self):
+        """A program failed in a wait, or went on behind it."""
+        def failed(events):
+            last = max(i for i, e in enumerate(events) if e["k"] == "coll" and e["at"] == 1)
+            events[last:-1] = [e for e in events[last:-1] if e.get("at") != 1]
+            events[-1]["error"] = "RuntimeError: Timed out"
+
+        def caught(events):
+            one = [e for e in events if e["k"] == "wait" and e["at"] == 0][-1]
+            del one["of"]
+            one["name"] = "a wait that failed"
+
+        self.fine("prove", str(path_of("layouts_2")))
+        code, output, _ = self.shardlab("prove", self.changed("layouts_2", failed))
+        self.assertEqual(code, 1, output)
+        self.assertRegex(output, r"rank 0  waits at the wait for \w+ on group \w+ \(\S+:\d+\)\n"
+                                 r"  rank 1  has ended, and never enters a collective")
+        code, output, _ = self.shardlab("prove", self.changed("layouts_2", caught))
+        self.assertEqual(code, 2, output)
+        self.assertIn("no promise: C2 ", output)
+
+    def test_a_barrier_of_one_rank_is_no_collective_of_another(self):
+        def parts(rank, own):
+            at = [i for i, e in enumerate(own) if e["k"] == "coll"][-1]
+            if rank == 1:
+                group = next(x for x in own[at]["args"] if isinstance(x, dict) and "pg" in x)
+                own[at] = {"k": "wait", "name": "barrier", "args": [group], "p": own[at]["p"]}
+            own[-1]["error"] = "RuntimeError: Timed out"
+        self.fine("merge", *self.split("by_hand_2", parts), "--out", "y.json.gz")
+        code, output, errors = self.shardlab("prove", "y.json.gz")
+        self.assertEqual(code, 2, output + errors)
+        self.assertRegex(output, r"no promise: C3 \S+:\d+: rank (0 is in all_reduce, and rank 1 in "
+                                 r"barrier|1 is in barrier, and rank 0 in all_reduce) \(\S+:\d+\)")
+        differences = self.report("y.json.gz", code=1)["differences"]
+        self.assertIn(("collective", "all ranks of its group"),
+                      [(x["field"], x["expected"]) for x in differences])
 
     def test_a_wrong_piece_of_a_dtensor_is_found_on_ranks_that_part(self):
         """Two stages, each cut over two ranks: pieces of DTensors, on each rank its own."""

@@ -198,7 +198,8 @@ for _ in range(2):
         self.assertNotIn("shardlab_record.py", errors)
         code, _, errors = self.record("import torch, time\ntime.sleep(60)\n", "--patience", "1")
         self.assertEqual(code, 1)
-        self.assertIn("error: the script has not made its steps in 1 s\n  fix  ", errors)
+        self.assertIn("error: the script has not made its steps in 1 s\n"
+                      "  at          train.py:2\n  fix  ", errors)
 
 
 if __name__ == "__main__":

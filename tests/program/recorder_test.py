@@ -2,15 +2,17 @@
 """The recorder, where PyTorch is installed: it changes no bit of a program, scripts run unedited,
 and parts that it cannot see are named. Skipped (77) where it or NumPy is not.
 
-    recorder_test.py PROGRAM ROOT [PART/PARTS]    2/4: every fourth test, from the second on
+    recorder_test.py PROGRAM ROOT [PART/PARTS]    2/6: every sixth test, from the second on
 """
 
 import contextlib
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import time
 import types
 import unittest
 
@@ -160,6 +162,41 @@ total.backward()
 dist.all_reduce(weight.grad)
 optimizer.step()
 dist.destroy_process_group()
+"""
+
+
+# Ranks that wait for each other, or not. Patience counts from here; torch.optim takes seconds.
+WAITING_SCRIPT = """
+import sys, time, datetime, torch, torch.distributed as dist
+kind, seconds = sys.argv[1], float(sys.argv[2])
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=seconds))
+rank, ranks = dist.get_rank(), dist.get_world_size()
+weight, x = torch.ones(4, requires_grad=True), torch.full((4,), 3.0)
+if kind == "before" and rank == 0:
+    dist.barrier()
+dist.broadcast(x, 0)
+(weight * x).sum().backward()
+if kind == "messages":
+    dist.recv(x, (rank + 1) % ranks)
+    dist.send(weight.grad, (rank - 1) % ranks)
+elif kind == "handles":
+    handle = dist.irecv(x, (rank + 1) % ranks)
+    handle.wait()
+elif kind == "shapes" and rank == 1:
+    torch.mm(x, x)
+elif kind == "ends" and rank == 1:
+    sys.exit()
+elif kind == "sleeps":
+    time.sleep(60)
+elif kind != "skips" or rank != 1:
+    dist.all_reduce(weight.grad)
+for peer in range(ranks - 1):
+    if rank == peer:
+        dist.send(x, peer + 1)
+    elif rank == peer + 1:
+        dist.recv(x, peer)
+with torch.no_grad():
+    weight -= weight.grad
 """
 
 
@@ -388,6 +425,15 @@ class Recorder(program.Program):
             "record", "--python", sys.executable, "--ranks", "2", "train.py")
         self.assertEqual(code, 1)
         self.assertIn("shardlab record --ranks 2 --processes train.py", errors)
+        # An error of the script's own is the same in processes.
+        other = PARALLEL_SCRIPT.replace("randn(4, 16)", "randn(4, 9)")
+        (self.folder / "train.py").write_text(other, encoding="utf-8")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "train.py")
+        self.assertEqual(code, 1)
+        self.assertNotIn("--processes", errors)
+        self.assertNotIn("shardlab_record", errors)
+        self.assertEqual(errors.count("\n  File "), 1, errors)
 
     def test_processes_end_with_the_code_of_the_first_that_fails(self):
         (self.folder / "train.py").write_text(
@@ -396,6 +442,119 @@ class Recorder(program.Program):
         code, _, _ = self.shardlab(
             "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
         self.assertEqual(code, 7)
+
+    def waiting(self, kind, ranks, patience=0, timeout=600):
+        """(code, errors) of ranks that wait; nothing of the recorder's own is printed."""
+        (self.folder / "train.py").write_text(WAITING_SCRIPT, encoding="utf-8")
+        code, output, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", str(ranks), "--processes",
+            "--patience", str(patience), "train.py", kind, str(timeout))
+        self.assertNotIn("shardlab_record", errors)
+        self.told, self.follow = errors.splitlines(), output.rpartition("; next: ")[2]
+        return code, output + errors
+
+    def is_a_hang(self, *lines):
+        """The told ranks; the file is there, and shardlab finds the hang in it."""
+        self.assertEqual([line for line in self.told if line.startswith("  rank")], list(lines))
+        self.assertEqual([x.name for x in self.folder.glob("step.r*")], [])
+        self.assertEqual(self.follow,
+                         "shardlab prove step.json.gz, shardlab replay step.json.gz\n")
+        code, output, errors = self.shardlab("prove", "step.json.gz")
+        self.assertEqual(code, 1, output + errors)
+        self.assertRegex(output, "^hangs where no message is buffered .* of buffers helps")
+        self.assertEqual(self.shardlab("replay", "step.json.gz")[0], 1)
+        return output
+
+    def runs(self, *given):
+        code, output = self.waiting("fine", *given)
+        self.assertEqual(code, 0, output)
+        self.assertIn("free of deadlock", self.fine("prove", "step.json.gz"))
+        self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+
+    def test_messages_that_wait_for_each_other_end_by_patience(self):
+        for kind, line, call in (("messages", 12, "recv"), ("handles", 16, "irecv")):
+            with self.subTest(kind):
+                code, output = self.waiting(kind, 2, patience=6)
+                self.assertEqual(code, 1, output)
+                self.assertIn("error: the script hangs: it has not made its steps in 6 s", output)
+                proof = self.is_a_hang(
+                    f"  rank 0      waits for {call} from rank 1 (train.py:{line})",
+                    f"  rank 1      waits for {call} from rank 0 (train.py:{line})")
+                self.assertRegex(proof, rf"rank 0  waits .*recv from rank 1 \(train.py:{line}\)")
+        self.runs(2, 30)
+
+    def test_ranks_that_skip_a_collective_are_named_by_those_that_wait(self):
+        code, output = self.waiting("skips", 3, patience=6)
+        self.assertEqual(code, 1, output)
+        self.is_a_hang("  ranks 0, 2  wait for all_reduce with rank 1 (train.py:24)",
+                       "  rank 1      waits for recv from rank 0 (train.py:29)")
+        self.runs(3, 30)
+
+    def test_a_hang_before_the_first_event_is_told(self):
+        code, output = self.waiting("before", 2, patience=6)
+        self.assertEqual(code, 1, output)
+        self.assertEqual(self.told[1:3],
+                         ["  rank 0      waits for barrier with rank 1 (train.py:8)",
+                          "  rank 1      waits for broadcast with rank 0 (train.py:9)"])
+        code, output = self.waiting("sleeps", 2, patience=6)
+        self.assertEqual(code, 1, output)
+        self.assertEqual(self.told[:2], ["error: the script has not made its steps in 6 s",
+                                         "  ranks 0-1   are at train.py:22"])
+
+    def test_a_wait_that_the_backend_ends_is_a_hang(self):
+        code, output = self.waiting("messages", 4, timeout=3)
+        self.assertEqual(code, 1, output)
+        self.assertRegex(output, r"error: the script hangs: Timed out waiting \d+ms for recv")
+        self.is_a_hang(*(f"  rank {i}      waits for recv from rank {(i + 1) % 4} (train.py:12)"
+                         for i in range(4)))
+        self.runs(4, 0, 30)
+
+    def test_a_rank_that_ends_early_is_told_with_those_that_wait(self):
+        code, output = self.waiting("ends", 3, patience=20)
+        self.assertEqual(code, 1, output)
+        self.is_a_hang("  ranks 0, 2  wait for all_reduce with rank 1 (train.py:24)",
+                       "  rank 1      has ended")
+
+    def test_a_rank_that_fails_is_told_of_by_its_own_lines(self):
+        code, output = self.waiting("shapes", 2)
+        self.assertEqual(code, 1, output)
+        self.assertEqual([line for line in self.told if "File" in line],
+                         ['  File "train.py", line 18, in <module>'])
+        self.assertEqual(self.told[-2:], [
+            "error: the script failed: RuntimeError",
+            f"  fix         see that it runs by itself: {pathlib.Path(sys.executable).name} "
+            "train.py"])
+        self.assertNotIn("waits", output)
+
+    def test_ranks_end_with_their_job(self):
+        """Each rank has a file while it runs, which no rank that is left may keep."""
+        (self.folder / "train.py").write_text(
+            "import os, time\nopen('at.' + os.environ['RANK'], 'w').write(str(os.getpid()))\n"
+            "time.sleep(90)\n", encoding="utf-8")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number.name):
+                job = subprocess.Popen(
+                    [program.PROGRAM, "record", "--python", sys.executable, "--ranks", "2",
+                     "--processes", "train.py"], cwd=self.folder, stderr=subprocess.PIPE,
+                    encoding="utf-8")
+                marks = [self.folder / f"at.{rank}" for rank in range(2)]
+                self.waits(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+                ranks = [pathlib.Path("/proc", mark.read_text()) for mark in marks]
+                self.assertTrue(all(rank.exists() for rank in ranks))
+                job.send_signal(number)
+                errors = job.communicate(timeout=30)[1]
+                self.waits(lambda: not any(rank.exists() for rank in ranks))
+                if number != signal.SIGKILL:
+                    self.assertEqual((job.returncode, errors),
+                                     (128 + number, "error: interrupted\n"))
+                for mark in marks:
+                    mark.unlink()
+
+    def waits(self, is_so):
+        end = time.monotonic() + 60
+        while not is_so():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
 
     def test_a_message_is_refused_by_name_and_place(self):
         store = torch.distributed.HashStore()
@@ -602,7 +761,9 @@ class Recorder(program.Program):
                     optimizer.step()
                 self.on_meshes(plans, *meshes)
         (self.folder / "script.py").write_text(LBFGS_SCRIPT, encoding="utf-8")
-        self.fine("record", "--python", sys.executable, "--out", "step.json.gz", "script.py")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--out", "step.json.gz", "script.py")
+        self.assertEqual(code, 0, errors)
         self.on_meshes(plans, *meshes)
 
     def test_a_part_of_the_words_indexes_the_table_as_all_do(self):
@@ -697,6 +858,8 @@ class Recorder(program.Program):
         code, output, errors = self.shardlab(
             "record", "--python", sys.executable, "--skip", "1", "train.py", "--rate", "3")
         self.assertEqual((code, output), (0, "arguments ['--rate', '3']\nstep 0\nstep 1\n"), errors)
+        self.assertRegex(errors, r"^step.json.gz: \d+ events, \d+ bytes; next: "
+                                 r"shardlab run step.json.gz --mesh tp=2 --plan megatron\n$")
         self.assertIn("0 differ", self.fine("replay", "step.json.gz"))
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
         self.assertIn("4 gradients are PyTorch's, 0 differ", run)

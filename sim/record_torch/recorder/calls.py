@@ -307,7 +307,8 @@ class _Calls:
                     self.put_collective(event, name, args, result)
                 if work is not None:
                     last = self.exchanged - 1
-                    self.works[id(work)] = work, *((event, args) if any_sender else (last, None))
+                    number, given = (event, args) if any_sender else (last, None)
+                    self.works[id(work)] = work, number, given, _call_in(_frames_here())
         return result
 
     def begun_collective(self, func, args):
@@ -367,21 +368,24 @@ class _Calls:
         if threading.get_ident() != self.thread:
             self.note_thread()
             return wait(work, *args, **kwargs)
-        _, event, given = self.works.pop(id(work), (None, None, None))
+        nothing = (None,) * 4
+        _, event, given, call = self.works.pop(id(work), nothing)
+        number = None if isinstance(event, dict) else event
         try:
             result = self.quietly_wait(wait, work, *args, **kwargs)
         except Exception:
             with self.own:
-                self.put_wait(name="a wait that failed")
+                place = {"k": "wait", **self.places.here()}
+                self.failed.append((number, place, self.file.events))
             raise
         with self.own:
             if isinstance(event, dict):  # now the sender is known
                 event["op"], event["any"] = "c10d.recv_.default", True
                 event["args"].insert(2, int(work._source_rank()))
                 self.put_collective(event, ANY_SENDER, given, None)
-                event = self.exchanged - 1
-            if event is not None:
-                self.put_wait(of=event)
+                number = self.exchanged - 1
+            if number is not None:
+                self.put_wait(of=number)
         return result
 
     def poll(self, asked, work):

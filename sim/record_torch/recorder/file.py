@@ -9,7 +9,8 @@ class _File:
         self.events = 0
         self.raw_bytes = 0
         self.raw = tempfile.TemporaryFile()
-        self.out = open(path, "wb")
+        # Of a process that is ended while it writes there is no file.
+        self.out = tempfile.TemporaryFile(dir=os.path.dirname(os.path.abspath(path)))
         # The highest levels take several times as long for a few bytes less.
         self.lines = gzip.GzipFile("", "wb", compresslevel=5, fileobj=self.out, mtime=0)
         self.waiting = []
@@ -50,11 +51,25 @@ class _File:
     def close(self):
         self.compress()
         self.lines.close()
-        self.raw.seek(0)
-        while block := self.raw.read(1 << 20):
-            self.out.write(block)
-        self.out.close()
-        self.raw.close()
+        with _replaced(self.path) as whole:
+            for part in self.out, self.raw:
+                part.seek(0)
+                shutil.copyfileobj(part, whole, 1 << 20)
+                part.close()
+
+
+@contextlib.contextmanager
+def _replaced(path):
+    """A file that is there as a whole, or not at all."""
+    part = os.fspath(path) + ".part"
+    with open(part, "wb") as out:
+        yield out
+    os.replace(part, path)
+
+
+def _short(name, folder):
+    """A file of the program, as it is named in the folder of its start."""
+    return name[len(folder) :] if name.startswith(folder) else os.path.basename(name)
 
 
 class _Checkpoint:
@@ -85,7 +100,7 @@ class _Checkpoint:
             return
         head = _line(self.entries).encode()
         head += b" " * (-len(head) % 8)
-        with open(self.path, "wb") as out:
+        with _replaced(self.path) as out:
             out.write(len(head).to_bytes(8, "little") + head)
             self.data.seek(0)
             while block := self.data.read(1 << 20):
@@ -150,13 +165,11 @@ class _Places:
         key = (name, line)
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers)
-            inside = name.startswith(self.folder)
-            short = name[len(self.folder) :] if inside else os.path.basename(name)
             self.file.put(
                 {
                     "k": "place",
                     "p": self.numbers[key],
-                    "file": short,
+                    "file": _short(name, self.folder),
                     "line": line,
                     "function": function,
                 }

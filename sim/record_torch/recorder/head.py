@@ -22,6 +22,7 @@ cannot see (compiled regions, torch.func, sparse tensors) are written down by na
 `shardlab` refuses the file for them. It needs PyTorch alone; one thread records at a time.
 """
 
+import _thread
 import argparse
 import collections
 import contextlib
@@ -37,7 +38,10 @@ import inspect
 import json
 import math
 import os
+import re
 import runpy
+import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -47,6 +51,16 @@ import threading
 import time
 import traceback
 import weakref
+
+
+
+def _interrupted(number, frame):
+    sys.stderr.write("error: interrupted\n")
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":  # PyTorch takes seconds
+    signal.signal(signal.SIGINT, _interrupted)
 
 try:
     import torch

@@ -139,7 +139,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.groups = {}  # name of a group -> number
         self.inner = {}  # moves and collectives of the running call
         self.late = set()  # numbers of values that a collective may still be writing
-        self.works = {}  # id of a handle -> itself, the number of its collective, its arguments
+        # id of a handle -> itself, the number of its collective, its arguments, the program's call
+        self.works = {}
+        self.failed = []  # waits that failed: the same number, a wait's event, events before it
         self.exchanged = 0  # collectives so far
         self.thread = threading.get_ident()
         self.polled = set()  # places of polls
@@ -212,6 +214,11 @@ class Recorder(_Program, _Values, _Calls, _Types):
         del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
         if kind is SystemExit and error.code in (None, 0):
             kind = None  # the end of a script
+        self.finish(kind, error)
+        return False
+
+    def finish(self, kind=None, error=None):
+        """Writes the file, with the end of a program that failed."""
         if kind is None:
             with self.own:
                 if self.behind is None:
@@ -220,6 +227,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
                     self.end_behind_step()
                 for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
+        with self.own:
+            self.put_failed_waits(kind is not None)
         wall = time.perf_counter() - self.began
         end = {
             "k": "end",
@@ -231,16 +240,33 @@ class Recorder(_Program, _Values, _Calls, _Types):
             "wall_s": round(wall, 3),
         }
         if kind is not None:
-            end["error"] = "%s: %s" % (kind.__name__, str(error).strip().split("\n")[0][:200])
+            name = "out of patience" if kind is _Impatient else kind.__name__
+            end["error"] = "%s: %s" % (name, str(error).strip().split("\n")[0][:200])
         try:
             self.file.put(end)
             self.file.close()
             self.checkpoint.close()
         except (OSError, ValueError) as failed:
             sys.stderr.write("shardlab_record: %s is not whole: %s\n" % (self.path, failed))
-            return False
+            return
         self.tell()
-        return False
+
+    def put_failed_waits(self, ended):
+        """One behind which the program did nothing more is never over; else it went on for the
+        time that had passed."""
+        for number, event, before in self.failed:
+            last = ended and before == self.file.events
+            if last and number is None:
+                continue  # a barrier has its event
+            self.file.put({**event, **({"of": number} if last else {"name": "a wait that failed"})})
+
+    def stops_here(self, frames):
+        """Of a thread that waits without an end: another one has come to this recorder."""
+        number = next((x.f_locals["number"] for x, _ in frames if _is_recorded_wait(x)), None)
+        for at in _users(frames)[-1:] if number is not None else ():
+            code, line = frames[at][0].f_code, frames[at][1]
+            place = self.places.number(code.co_filename, line, code.co_name)
+            self.failed.append((number, {"k": "wait", "p": place}, self.file.events))
 
     def tell(self):
         for what, (times, place) in self.refused.items():
@@ -258,11 +284,12 @@ class Recorder(_Program, _Values, _Calls, _Types):
                 "shardlab_record: the elements of %d values, over --data-limit, are in no file: "
                 "raise it\n" % self.left_out
             )
-        if sys.stderr.isatty():
-            sys.stderr.write(
-                "shardlab_record: %s: %d events, %d values, %d bytes\n"
-                % (self.path, self.file.events, self.count, os.path.getsize(self.path))
-            )
+
+    def say(self, more):
+        sys.stderr.write(
+            "%s: %d events, %d bytes%s\n"
+            % (self.path, self.file.events, os.path.getsize(self.path), more)
+        )
 
     def hook(self):
         module = torch.nn.modules.module

@@ -86,10 +86,6 @@ class _Done(SystemExit):
     """The requested steps are recorded."""
 
 
-class _Impatient(BaseException):
-    """The script has not made its steps in time."""
-
-
 # Functions that change a model before it is trained (they run new modules, and cut parameters), and
 # that make ranks of a pipeline meet.
 PREPARING = frozenset(
@@ -181,7 +177,7 @@ class _Steps:
         self.path, self.skip, self.steps, self.options = path, skip, steps, options
         self.beyond = beyond
         self.made = 0
-        self.recorder = None
+        self.recorder = self.made_file = None
         from torch.optim import optimizer
 
         self.handles = [
@@ -273,7 +269,7 @@ class _Steps:
     def end(self, kind=None, error=None, trace=None):
         if self.recorder is not None:
             self.recorder.__exit__(kind, error, trace)
-            self.recorder = None
+            self.made_file, self.recorder = self.recorder, None
         if self.handles:
             _functions.remove(self.function_begins)
         for handle in self.handles:
@@ -297,118 +293,31 @@ def _ranks(count):
     return simulate(count)
 
 
-def _of_rank(rank, world):
-    rank, world = str(rank), str(world)
-    return {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
-
-
-def run_ranks(command, world, **more):
-    """The command once for each rank, as torchrun starts it; the code of the first that fails."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        met = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    running = [
-        subprocess.Popen(command, env={**os.environ, **met, **_of_rank(rank, world)}, **more)
-        for rank in range(world)
-    ]
-    code = 0
-    while running:
-        time.sleep(0.05)
-        ended = [process for process in running if process.poll() is not None]
-        running = [process for process in running if process not in ended]
-        # The first that fails; the others are stopped.
-        code = code or next((process.returncode for process in ended if process.returncode), 0)
-        if code:
-            for process in running:
-                process.terminate()
-    return code
-
-
-def _processes(given, words):
-    """This program once more for each rank; then their files are made one."""
-    code = run_ranks([sys.executable, HERE] + words, given.ranks)
-    files = [_path_of_rank(given.out, rank) for rank in range(given.ranks)]
-    program = os.environ.get("SHARDLAB_PROGRAM")
-    if code or program is None:
-        return code
-    merge = [program, "merge", *files, "--out", given.out]
-    merged = subprocess.run(merge, stderr=subprocess.PIPE, encoding="utf-8", check=False)
-    if merged.returncode == 0:
-        for path in files:
-            os.remove(path)
-    elif given.level == "both" and "--level pieces" in merged.stderr:
-        # Uneven pieces are padded on some ranks, for example.
-        sys.stderr.write("ranks part inside of a DTensor: once more with --level pieces\n")
-        given.level = "pieces"
-        return _processes(given, ["--level", "pieces", *words])
-    sys.stderr.write(merged.stderr)
-    return merged.returncode
-
-
-def _blame(given, words):
-    """The script on one process and on all ranks; then the program compares both."""
-    own = given.module or [given.script, *given.arguments]
-    script = (["-m"] if given.module else []) + list(own)
-    options = [word for word in words[: len(words) - len(script)] if word != "--blame"]
-    files = [_path_of_rank(given.out, count, "") for count in (1, given.ranks)]
-    one = [sys.executable, HERE, *options, "--ranks", "1", "--out", files[0], *script]
-    many = [sys.executable, HERE, *options, "--out", files[1], *script]
-    code = run_ranks(one, 1) or subprocess.call(many)
-    return code or subprocess.call([os.environ["SHARDLAB_PROGRAM"], "blame", *files])
-
-
-def _error(text, fix, code=1):
-    sys.stderr.write("error: %s\n  fix         %s\n" % (text, fix))
-    return code
-
-
 def _again(given):
     """The script as a command's last words."""
     return " ".join((["-m"] if given.module else []) + [given.script])
 
 
 def _run(given):
-    """Runs the script; True if anything was recorded."""
+    """Runs the script; the recorder, if anything was recorded."""
     options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
     steps = _Steps(given.out, given.skip, given.steps, options, True)
     try:
         gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
         _Typed.steps = steps
         together = given.ranks > 1 and not given.processes
-        with gpu, _AtImport(together), _Watch(steps), _patience(given.patience):
+        with gpu, _AtImport(together), _Watch(steps), _Watchdog(steps, given):
             if given.module:
                 runpy.run_module(given.script, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(given.script, run_name="__main__")
-    except _Done:
-        return True
-    except (Exception, SystemExit, _Impatient):
-        if not steps.is_over():
+    except (Exception, SystemExit, _Impatient) as error:
+        # Behind the step a rank may have ended that another one waits for.
+        if not isinstance(error, _Done) and not steps.is_over():
             raise
-        return True  # behind the step a rank may have ended that another one waits for
     finally:
-        began = steps.recorder is not None
         steps.end(*sys.exc_info())
-    return began
-
-
-@contextlib.contextmanager
-def _patience(seconds):
-    """Raises _Impatient where the script has not ended by then."""
-
-    def over(number, frame):
-        raise _Impatient
-
-    possible = seconds > 0 and threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGALRM, over) if possible else None
-    try:
-        if possible:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
-    finally:
-        if possible:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+    return steps.made_file
 
 
 def main(words=None):
@@ -450,13 +359,15 @@ def main(words=None):
     folder = os.path.dirname(os.path.abspath(given.out))
     if not os.access(folder, os.W_OK):
         return _error("%s cannot be written" % given.out, "--out with another folder", 2)
+    words, given.follow = words or sys.argv[1:], True
     if given.blame:
-        return _blame(given, words or sys.argv[1:])
+        return _blame(given, words)
     if given.processes and given.ranks > 1 and "RANK" not in os.environ:
-        return _processes(given, words or sys.argv[1:])
+        return _processes(given, words)
     if given.processes and given.ranks == 1:
         one = {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", **_of_rank(0, 1)}
         os.environ.update({**one, **os.environ})
+    given.line, alone = _line_to_job(), "RANK" not in os.environ
     sys.argv = [given.script] + given.arguments
     sys.path[0] = os.getcwd()
     if not given.module:
@@ -464,13 +375,9 @@ def main(words=None):
     together = given.ranks > 1 and not given.processes
     try:
         with _ranks(given.ranks if together else 1):
-            began = _run(given)
-    except _Impatient:
-        return _error(
-            "the script has not made its steps in %g s" % given.patience,
-            "wait longer, or let it make fewer steps: shardlab record --patience %g %s"
-            % (10 * given.patience, _again(given)),
-        )
+            recorder = _run(given)
+    except _Impatient as error:
+        return _tell(given, _stop_of(_frames_of(error)))
     except _Apart:
         return _error(
             "spmd_types does not hold all ranks in one process",
@@ -481,40 +388,30 @@ def main(words=None):
         if isinstance(error, ImportError) and given.module and error.name == given.script:
             fix = "run it in the folder of its package"
             return _error("%s: no such module" % given.script, fix, 2)
-        _print_trace(error)
-        if together:
-            return _error(
-                "the script failed with all ranks in one process (FSDP2, DDP and messages do)",
-                "give each rank a process: shardlab record --ranks %d --processes %s"
-                % (given.ranks, _again(given)),
+        stop = _stop_behind(error)
+        if stop is not None:
+            return _tell(given, _stop_of(_frames_of(stop), str(stop)))
+        fix = "see that it runs by itself: %s %s" % (given_python(), _again(given))
+        if together and _needs_processes(error):
+            fix = "give each rank a process: shardlab record --ranks %d --processes %s" % (
+                given.ranks,
+                _again(given),
             )
-        return _error(
-            "the script failed: %s" % type(error).__name__,
-            "see that it runs by itself: %s %s" % (given_python(), _again(given)),
-        )
-    if began:
-        return 0
-    return _error(
-        "no module ran with gradients, so nothing was recorded",
-        "with shardlab_record.record('step.json.gz', model): around a step",
-    )
+        text = "error: the script failed: %s\n  fix         %s\n" % (type(error).__name__, fix)
+        return _tell(given, {"state": "failed", "text": _trace_of(error) + text})
+    if recorder is None:
+        return _tell(given, {"state": "nothing"})
+    if alone and not recorder.refused:
+        follow = "replay %s" if together else "run %s --mesh tp=2 --plan megatron"
+        recorder.say("; next: shardlab " + follow % given.out)
+    return 0
 
 
 def given_python():
     return os.path.basename(sys.executable)
 
 
-def _print_trace(error):
-    """The lines of the script, without those of the recorder that has started it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in (HERE, runpy.__file__):
-        trace = trace.tb_next
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
-        trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace)
-
-
 if __name__ == "__main__":
     # Its hooks and the script's `import shardlab_record` are one module.
     sys.modules["shardlab_record"] = sys.modules["__main__"]
-    sys.exit(main())
+    sys.exit(_interruptible(main))
