@@ -60,7 +60,7 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
          "{}: no dump of a flight recorder", path);
   }
   std::ranges::sort(dump.entries, {}, &FlightEntry::record);
-  constexpr std::int64_t kLast = std::int64_t{1} << 53;  // what a JSON number holds
+  constexpr std::int64_t kLast = std::int64_t{1} << 53;  // integers of JSON
   if (!dump.entries.empty() &&
       (dump.entries.front().record < 0 || dump.entries.back().record > kLast)) {
     fail(

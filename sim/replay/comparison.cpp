@@ -514,13 +514,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, value);
-    // Backward has made it of a part of the rows; what is left of the ranks shows behind the step.
-    const auto made = std::ranges::find_if(wrong_, [&](const BlamedValue& one) {
-      return end && one.point.name == point.name && one.cause.held == ValueHeld::kWrong;
-    });
-    if (made != wrong_.end() && !told.replicas.empty()) {
-      made->what += "; after the step " + told.replicas;
-    }
+    if (end) note_replicas(point, told);
   } else if (!value.follows && from.suspect != nullptr) {
     link.between = false;  // a term that is taken as the whole is no other way; a multiple may be
     if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;
@@ -535,6 +529,16 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   now.wrong = static_cast<std::int32_t>(wrong_.size());
   wrong_.push_back(std::move(value));
   links_.push_back(link);
+}
+
+// Backward makes a gradient of a part of the rows: along which dim ranks differ shows at the end.
+void RecordingComparison::note_replicas(const ComparedPoint& point, const Told& told) {
+  const auto made = std::ranges::find_if(wrong_, [&](const BlamedValue& one) {
+    return one.point.name == point.name && one.cause.held == ValueHeld::kWrong;
+  });
+  if (made != wrong_.end() && !told.replicas.empty()) {
+    made->what += "; after the step " + told.replicas;
+  }
 }
 
 void RecordingComparison::of_gradient(const ComparedPoint& point,

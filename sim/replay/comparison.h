@@ -109,6 +109,7 @@ class RecordingComparison {
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
                      const Followed& from) const;
   void settle(ComparedPoint point, Explained all, const Told& told, const Followed& from);
+  void note_replicas(const ComparedPoint& point, const Told& told);
   std::int64_t drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
                    BlamedValue& value);

@@ -31,8 +31,8 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
 /// "; rank 1 has A's", of these ranks; empty: all have it, or none.
 std::string right_ranks_text(const std::vector<PointPart>& parts,
                              const std::vector<std::size_t>& ranks, const PointPart& whole);
-/// "it is one value on ranks 0, 4, another on ranks 1, 5"; empty: replicas are equal, or all of them
-/// are their own.
+/// "it is one value on ranks 0, 4, another on ranks 1, 5"; empty: replicas are equal, or all of
+/// them are their own.
 std::string replicas_text(const std::vector<PointPart>& parts,
                           const std::vector<std::size_t>& ranks, const PointPart& whole);
 /// "equal on all ranks before the step, and not behind it: ..."; empty: they are as equal as

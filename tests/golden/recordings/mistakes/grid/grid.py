@@ -58,7 +58,8 @@ class Layer(nn.Module):
         self.bias = nn.Parameter(bias)
 
     def forward(self, x):
-        return x + Sum.apply(F.linear(F.gelu(F.linear(Copy.apply(x), self.up)), self.down)) + self.bias
+        hidden = F.gelu(F.linear(Copy.apply(x), self.up))
+        return x + Sum.apply(F.linear(hidden, self.down)) + self.bias
 
 
 torch.manual_seed(9)
