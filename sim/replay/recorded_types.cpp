@@ -502,7 +502,8 @@ InferredTypes types_of_recording(const RecordedProgram& program, const RecordedP
   for (const auto& [key, said] : ours.all()) add(said, theirs ? theirs->at(key) : nullptr);
   for (const auto& [key, said] : ours.calls()) add(said, theirs ? theirs->call_at(key) : nullptr);
   InferredTypes types{.mesh = mesh_of_types(dims), .values = {}, .failure = program.error};
-  for (auto& [event, value] : found) {
+  for (auto& one : found) {
+    InferredType& value = one.second;
     const auto same = [&](const InferredType& before) {
       return before.line == value.line && before.name == value.name && before.held == value.held &&
              before.types == value.types;

@@ -385,12 +385,21 @@ class OtherPrograms(DiffCommand):
         # all_gather of 64 bytes: 1/2 of them on 2 ranks, 3/4 on 4.
         self.assertIn(", 32 and 48 bytes sent per rank", told)
 
+    def test_elements_that_no_run_has_are_not_equal(self):
+        bare = [json.loads(self.fine("run", "--json", "--seed", seed,
+                                     text=SCENARIO.format(**USUAL))) for seed in "12"]
+        code, told = self.diff(bare[:1], bare[1:])
+        self.assertEqual((code, told.splitlines()[-1]),
+                         (0, "equal in what is compared: 1 run; not compared: values"))
+
     def test_meshes_of_other_names_compare_values_alone(self):
         text = SCENARIO.format(**{**USUAL, "move": "c.redistribute(y=R)"}).replace("@x", "@y")
         output = self.fine("run", "--json", "--values", "all", text=text.replace("x = 2", "y = 2"))
         code, told = self.diff([self.base], [json.loads(output)])
         self.assertEqual(code, 0, told)
         self.assertIn("not compared: the mesh dims have other names, {x:2} and {y:2}", told)
+        self.assertEqual(told.splitlines()[-1],
+                         "equal in what is compared: 1 run; not compared: decisions, collectives")
 
 
 if __name__ == "__main__":

@@ -595,8 +595,8 @@ class Reports(Program):
         output = self.fine("run", "llama3/small")
         first = output[:output.index("\nok ")].splitlines()
         self.assertLessEqual(len(first), 100)
-        self.assertIn("  27 to 31  5 lines, no collective: f32[2], f32[7, 2], and 2 more types"
-                      "                        equal", first)
+        self.assertIn("  27 to 41  9 lines, no collective: f32[2], f32[7, 2], and 5 more types"
+                      "                     rounding", first)
         # An op that sends, and one that multiplies, has a row of its own.
         rows = [line.split()[0] for line in first if line[4:5].isdigit() and line[5] == " "]
         self.assertTrue({"25", "44", "45", "50", "58"}.issubset(rows), rows)

@@ -215,6 +215,23 @@ class TestCommand(Program):
             self.assertEqual(code, 2)
             self.assertIn("backend fake computes shapes only, so nothing is verified", error)
 
+    def test_what_strict_refuses_is_run_again_with_it_and_has_no_wrong_line(self):
+        self.plant(a=PIECE, b=PIECE.replace("piece = a.to_local() * rank",
+                                            "piece = a.to_local()\ns = piece.sum()"))
+        for name in ("a", "b"):
+            output = self.shardlab("test", "--strict", f"{name}.toml")[1]
+            again = output.split("again: shardlab ")[1].split("\n")[0].split()
+            self.assertEqual(self.shardlab(*again)[0], 1, again)
+            self.assertEqual(self.shardlab(*(word for word in again if word != "--strict"))[0], 0)
+            self.assertNotIn("shardlab blame", self.shardlab("run", "--strict", f"{name}.toml")[1])
+
+    def test_a_setting_is_one_word_and_files_follow_it(self):
+        self.plant(a=PIECE, b=PIECE)
+        for command in ("test", "run"):
+            code, output, errors = self.shardlab(command, "--set", "seed=7", "a.toml", "b.toml")
+            self.assertEqual((code, errors), (0, ""))
+            self.assertEqual(output.count("2 ranks, "), 2, output)
+
     def test_what_needs_values_is_skipped_where_there_are_none(self):
         shapes = FINE.replace(".sum().item()", ".shape")
         self.plant(a=shapes, b=FINE)
