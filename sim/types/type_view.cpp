@@ -72,10 +72,11 @@ std::optional<TensorType> type_on(const TensorType& type, const MeshLayout& from
     result.types.push_back(first.type);
     if (first.type.is_s()) cuts.emplace_back(cuts_before(fine, first), dim);
   }
-  for (const auto& [place, dim] : cuts) {
-    result.order[dim] = static_cast<std::int32_t>(std::ranges::count_if(cuts, [&](const auto& cut) {
-      return cut.first < place && result.types[cut.second] == result.types[dim];
-    }));
+  for (const auto& own : cuts) {
+    result.order[own.second] =
+        static_cast<std::int32_t>(std::ranges::count_if(cuts, [&](const auto& cut) {
+          return cut.first < own.first && result.types[cut.second] == result.types[own.second];
+        }));
   }
   return result;
 }

@@ -56,7 +56,8 @@ with spmd.set_current_mesh(mesh['tp']):
 )";
   for (const auto& [from, to] : changes) {
     const std::size_t at = text.find(from);
-    REQUIRE_MESSAGE(at != text.npos, from);
+    const bool found = at != text.npos;
+    REQUIRE(found);
     text.replace(at, from.size(), to);
   }
   return run_scenario(test::scenario_of(text), all_ops(), {});

@@ -69,7 +69,7 @@ TEST_CASE("a line of samples: several names, inputs of every kind, arguments as 
 
 TEST_CASE("a wrong line of samples is refused by file and line, with what was expected") {
   // The table, and what is said behind "own.txt:1: expected ".
-  for (const auto& [text, expected] : {
+  for (const auto& [line, expected] : {
            std::pair("abs($0)", "an input $0, found '0 inputs'"),
            {"abs(\n  $0 of real[7]\n", "',', found 'of real[7]'"},
            {"abs($0) of real[7", "',', found ''"},
@@ -85,6 +85,7 @@ TEST_CASE("a wrong line of samples is refused by file and line, with what was ex
            {"abs($0) of real[7] real[7]", "the end of the line, found 'real[7]'"},
            {"abs", "the name of an op, or '(', found ''"},
        }) {
+    const std::string text = line;
     CAPTURE(text);
     CHECK(refusal_of_table(text) == std::string("own.txt:1: expected ") + expected);
   }
