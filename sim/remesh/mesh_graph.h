@@ -9,7 +9,7 @@
 namespace shardlab {
 
 /// Inputs are tensors of the recording, as if the file were next to it. `dtype`: of all floats;
-/// none: as recorded.
+/// nullopt: each as it was recorded.
 ///   fails  Unsupported: a call with an argument that programs cannot say, with its place
 std::string mesh_scenario(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
                           std::optional<DType> dtype = std::nullopt);
