@@ -61,12 +61,10 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
   }
   std::ranges::sort(dump.entries, {}, &FlightEntry::record);
   constexpr std::int64_t kLast = std::int64_t{1} << 53;  // integers of JSON
-  if (!dump.entries.empty() &&
-      (dump.entries.front().record < 0 || dump.entries.back().record > kLast)) {
-    fail(
-        ErrorKind::kValue, Fix{"give the file as PyTorch wrote it"},
-        "{}: records are numbered from 0, and one has {}", path,
-        dump.entries.front().record < 0 ? dump.entries.front().record : dump.entries.back().record);
+  for (const FlightEntry& entry : dump.entries) {
+    if (entry.record >= 0 && entry.record <= kLast) continue;
+    fail(ErrorKind::kValue, Fix{"give the file as PyTorch wrote it"},
+         "{}: records are numbered from 0, and one has {}", path, entry.record);
   }
   dump.rank = rank_in(path);
   if (dump.rank < 0) dump.rank = rank_of_groups(dump);

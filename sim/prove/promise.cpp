@@ -149,10 +149,11 @@ std::string Promise::text() const {
     for (std::size_t i = 0; i < shown; ++i) say("  {}", text_of(chain[i], steps));
     if (shown < chain.size()) say("  and {} more", chain.size() - shown);
   };
-  std::optional<Transport> shown = hangs();
+  const std::optional<Transport> first = hangs();
+  std::optional<Transport> shown = first;
   if (shown) explain(*shown);
   for (const auto& [transport, outcome] : outcomes) {
-    if (outcome.ends() || transport == hangs()) continue;
+    if (outcome.ends() || transport == first) continue;
     say("also: hangs where {}", fabric_of(transport));
     if (!shown) explain(*(shown = transport));
   }

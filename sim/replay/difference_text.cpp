@@ -82,9 +82,9 @@ std::string elements_text(const PointPart& part, const PointPart& whole) {
                      number_text(part.elements[at]), number_text(whole.elements[at]));
 }
 
-// A factor that each rank has computed for itself, as a mean over its own count.
-std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a,
-                         std::string_view what, double allowed) {
+// How many times A's the parts are, or the rows of the only one, each once; empty: no multiples.
+static std::vector<std::string> factors_of(const std::vector<PointPart>& parts, const PointPart& a,
+                                           double allowed) {
   std::vector<double> factors;
   if (parts.size() > 1) {
     factors = factors_of_parts(a, allowed, parts);
@@ -96,6 +96,13 @@ std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a
     std::string text = fmt::format("{:.3g}", factor);
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
   }
+  return texts;
+}
+
+// A factor that each rank has computed for itself, as a mean over its own count.
+std::string factors_text(const std::vector<PointPart>& parts, const PointPart& a,
+                         std::string_view what, double allowed) {
+  const std::vector<std::string> texts = factors_of(parts, a, allowed);
   if (texts.size() < 2 || texts.size() > kMostFactors) return "";
   return fmt::format("; {} are {} times A's: a factor of each rank's own", what,
                      text_of_list(texts, ", "));
@@ -180,12 +187,8 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
   const double allowed = rounding_allowed(end);
   const std::string own = factors_text(all, whole, "its changes", allowed);
   if (!own.empty()) return own;
-  const std::vector<double> factors = factors_of_parts(whole, allowed, all);
-  constexpr double kEqual = 1e-3;
-  const bool one = !factors.empty() && std::ranges::all_of(factors, [&](double factor) {
-    return std::fabs(factor - factors[0]) <= kEqual * std::fabs(factors[0]);
-  });
-  return one ? fmt::format("; its change is {:.3g} times A's", factors[0]) : "";
+  const std::vector<std::string> texts = factors_of(all, whole, allowed);
+  return texts.size() == 1 ? "; its change is " + texts[0] + " times A's" : "";
 }
 
 }  // namespace shardlab
