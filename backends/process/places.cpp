@@ -24,21 +24,26 @@ namespace {
 
 enum class Existing { kKeep, kReplace };
 
+// torchrun takes the earliest failure for the root cause, in whole seconds. A rank that it ends
+// itself writes no file and may end in the second in which the culprit's is written.
+constexpr std::chrono::seconds kCulprit{-1};
+constexpr std::chrono::seconds kOthers{1};
+
 std::string own_error_file() {
   const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
   return file == nullptr ? "" : file;
 }
 
-void write_error(const std::string& path, std::string_view text, std::chrono::seconds later,
+void write_error(const std::string& path, std::string_view text, std::chrono::seconds shift,
                  Existing existing) {
   if (path.empty()) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch() + later;
+  const auto stamp = std::chrono::system_clock::now().time_since_epoch() + shift;
   const std::string quoted = escaped_text(text, "\\u{:04x}");
   const std::string written = fmt::format("{}.{}", path, getpid());
   std::ofstream(written) << fmt::format(
       R"({{"message": {{"message": "{0}", "extraInfo": {{"py_callstack": "{0}", )"
       R"("timestamp": "{1}"}}}}}})",
-      quoted, std::chrono::duration_cast<std::chrono::seconds>(now).count());
+      quoted, std::chrono::duration_cast<std::chrono::seconds>(stamp).count());
   std::error_code another_was_first;
   if (existing == Existing::kKeep) {
     std::filesystem::create_hard_link(written, path, another_was_first);
@@ -86,13 +91,13 @@ void Places::write_errors(std::int64_t rank, std::string_view text,
   const bool culprit = culprits.empty() || std::ranges::find(culprits, rank) != culprits.end();
   for (const std::int64_t other : culprits) {
     if (other == rank || !of_host(other)) continue;
-    write_error(error_files_[static_cast<std::size_t>(other)], text, {}, Existing::kKeep);
+    write_error(error_files_[static_cast<std::size_t>(other)], text, kCulprit, Existing::kKeep);
   }
-  write_error(own_error_file(), text, std::chrono::seconds(culprit ? 0 : 1), Existing::kReplace);
+  write_error(own_error_file(), text, culprit ? kCulprit : kOthers, Existing::kReplace);
 }
 
 void write_own_error(std::string_view text) {
-  write_error(own_error_file(), text, {}, Existing::kReplace);
+  write_error(own_error_file(), text, kCulprit, Existing::kReplace);
 }
 
 }  // namespace shardlab::process

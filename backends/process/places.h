@@ -25,7 +25,8 @@ class Places {
   bool first_of_host(std::int64_t rank, std::span<const std::int64_t> gone) const;
   /// Writes the reason of a failure for torchrun (TORCHELASTIC_ERROR_FILE), which takes the
   /// earliest for the root cause: for this rank, and for culprits of its host of which nobody has
-  /// done so. Ranks that are no culprits are a second later.
+  /// done so. A culprit's time is a second ago, before any rank that is ended because of it; ranks
+  /// that are no culprits are two seconds behind it.
   void write_errors(std::int64_t rank, std::string_view text,
                     std::span<const std::int64_t> culprits) const;
 
