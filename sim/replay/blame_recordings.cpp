@@ -174,7 +174,7 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
   return comparison.end();
 }
 
-enum class Edited { kGradients, kFirst, kAlike };
+enum class Edited { kGradients, kFirst, kAlike, kPlace, kLine };
 
 // The lines that make the value right.
 std::string edit_text(const ComparedPoint& point, const Explained& cause, std::size_t places) {
@@ -206,22 +206,29 @@ void add_places(const ComparedPoint& point, RecordingEdit& edit) {
   edit.places.emplace_back(point.event, point.value);
 }
 
-// The same for the first value, for all that are wrong in the same way, or for gradients as
-// backward leaves them.
-std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, Edited what) {
+// The same for the first value, for all that are wrong in the same way, for all of its line, or for
+// gradients as backward leaves them.
+std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const RecordedProgram& b,
+                                     Edited what) {
   const Explained& cause = blame.wrong.front().cause;
   if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return std::nullopt;
   RecordingEdit edit;
   const ComparedPoint* first = nullptr;
   std::size_t points = 0;
   for (const BlamedValue& one : what == Edited::kGradients ? blame.terms : blame.wrong) {
-    if (what == Edited::kFirst && first != nullptr) break;
+    if (what != Edited::kAlike && what != Edited::kGradients && first != nullptr) break;
     if (one.follows || !same_cause(one.cause, cause)) continue;
     if (first == nullptr) first = &one.point;
     add_places(one.point, edit);
     ++points;
   }
-  if (first == nullptr || (what == Edited::kAlike && points == 1)) return std::nullopt;
+  if (first == nullptr) return std::nullopt;
+  if (what == Edited::kPlace || what == Edited::kLine) {
+    if (!first->of_others.empty() || b.events[first->event].place < 0) return std::nullopt;
+    edit.places = results_of_line(b, first->event, first->value, what == Edited::kLine);
+    points = edit.places.size();
+  }
+  if (points == 1 && what != Edited::kFirst && what != Edited::kGradients) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
   if (cause.largest) edit.op = ReduceOp::kMax;
@@ -382,8 +389,8 @@ constexpr std::size_t kMostSteps = 24;
 
 // The same mistake in each layer: behind an edit of the first, the next one is the first.
 template <typename After>
-void edit_one_by_one(RecordingBlame& blame, const After& after) {
-  const auto first = edit_of(blame, Edited::kFirst);
+void edit_one_by_one(RecordingBlame& blame, const RecordedProgram& b, const After& after) {
+  const auto first = edit_of(blame, b, Edited::kFirst);
   if (!first) return;
   RecordingEdit edit = *first;
   const Explained cause = blame.wrong.front().cause;
@@ -400,17 +407,34 @@ void edit_one_by_one(RecordingBlame& blame, const After& after) {
   }
 }
 
-// Factors of gradients, in their order, without those of elements.
-std::vector<double> factors_of_gradients(const RecordingBlame& blame) {
+// Results that an addend on each rank may have made wrong: the first, or those that are made of
+// terms. Each look plays both programs.
+std::vector<BlamedValue> added_too_often(const RecordingBlame& blame) {
+  constexpr std::size_t kMostLooks = 4;
+  const BlamedValue& first = blame.wrong.front();
+  if (first.cause.held == ValueHeld::kWrong) return {first};
+  std::vector<BlamedValue> all;
+  for (const BlamedValue& one : blame.wrong) {
+    const bool result = one.point.kind == PointKind::kResult && !one.point.op.empty();
+    const bool may = result && one.cause.held == ValueHeld::kWrong && all.size() < kMostLooks;
+    if (may) all.push_back(one);
+  }
+  return all;
+}
+
+// Factors of gradients, in their order, without those of elements: none where the first gradient is
+// A's, which would have the factor of the loss.
+std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   constexpr std::size_t kMostFactors = 3;
   std::vector<double> all;
+  if (blame.first_factor == 1) return all;
   for (const BlamedValue& one : blame.wrong) {
     const bool late = is_gradient(one.point) || one.point.name.ends_with(".grad");
     if (!late || one.cause.held != ValueHeld::kScaled || all.size() == kMostFactors) continue;
-    const bool known = std::ranges::any_of(all, [&](double factor) {
+    const auto is_factor = [&](double factor) {
       return std::fabs(factor - one.cause.factor) <= 1e-3 * std::fabs(factor);
-    });
-    if (!known) all.push_back(one.cause.factor);
+    };
+    if (std::ranges::none_of(all, is_factor)) all.push_back(one.cause.factor);
   }
   return all;
 }
@@ -451,6 +475,31 @@ void order(RecordingBlame& blame) {
   if (first != blame.wrong.end()) std::rotate(blame.wrong.begin(), first, first + 1);
 }
 
+// A factor of the loss, if one makes all right.
+template <typename After>
+void blame_loss(RecordingBlame& blame, const RecordedProgram& b,
+                const std::vector<Backward>& backwards, const After& after) {
+  for (const double factor : factors_of_loss(blame)) {
+    for (const bool forward : {true, false}) {
+      if (!blame.edits.empty()) break;
+      const auto edit = scaled_loss(b, backwards, factor, forward);
+      if (!edit) continue;
+      after(*edit);
+      if (!blame.edits.empty())
+        blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, last_of_loss(backwards), factor));
+    }
+  }
+}
+
+// Less of a parameter leaves its own gradient, and the term that it is added to.
+bool is_left_by(const RecordingEdit& edit, const RecordingBlame& left) {
+  return !edit.parameter.empty() && std::ranges::all_of(left.wrong, [&](const BlamedValue& one) {
+    const std::string& name = one.end.empty() ? one.point.name : one.end;
+    return name == edit.parameter || name == edit.parameter + ".grad" ||
+           (!one.taken_at.empty() && one.taken_at == edit.added_at);
+  });
+}
+
 }  // namespace
 
 RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram& b) {
@@ -477,32 +526,28 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   if (reduce_otherwise(blame, b, after)) return blame;
   const bool late =
       is_gradient(blame.wrong.front().point) || blame.wrong.front().point.kind == PointKind::kEnd;
-  for (const Edited what : {Edited::kGradients, Edited::kFirst, Edited::kAlike}) {
-    if (!blame.edits.empty()) break;
-    if (what == Edited::kGradients && !late) continue;
-    auto edit = edit_of(blame, what);
-    if (!edit && what == Edited::kFirst) edit = less_of(blame.wrong.front(), key, a, b, groups);
-    if (!edit) continue;
+  std::set<EditPlaces> tried;
+  const auto try_edit = [&](const std::optional<RecordingEdit>& edit) {
+    if (!edit || !blame.edits.empty() || !tried.insert(edit->places).second) return;
     const RecordingBlame left = after(*edit);
-    const bool of_parameter =
-        !edit->parameter.empty() && std::ranges::all_of(left.wrong, [&](const BlamedValue& one) {
-          const std::string& name = one.end.empty() ? one.point.name : one.end;
-          return name == edit->parameter || name == edit->parameter + ".grad";
-        });
-    if (of_parameter && blame.edits.empty()) blame.edits.push_back(*edit);
-    if (what == Edited::kGradients && !blame.edits.empty()) name_gradients(blame, b, backwards);
+    if (is_left_by(*edit, left) && blame.edits.empty()) blame.edits.push_back(*edit);
+  };
+  using enum Edited;
+  if (late) try_edit(edit_of(blame, b, kGradients));
+  if (!blame.edits.empty()) name_gradients(blame, b, backwards);
+  for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
+  blame_loss(blame, b, backwards, after);
+  for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
+  for (const BlamedValue& value : added_too_often(blame)) {
+    if (!blame.edits.empty()) break;
+    const bool is_first = value.point.value == blame.wrong.front().point.value;
+    const std::string& own = is_first ? key : value.point.key;
+    auto edit = less_of(value, own, a, b, groups);
+    try_edit(edit);
+    if (edit) edit->places = results_of_line(b, value.point.event, value.point.value, true);
+    try_edit(edit);
   }
-  for (const double factor : factors_of_gradients(blame)) {
-    for (const bool forward : {true, false}) {
-      if (!blame.edits.empty()) break;
-      const auto edit = scaled_loss(b, backwards, factor, forward);
-      if (!edit) continue;
-      after(*edit);
-      if (!blame.edits.empty())
-        blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, last_of_loss(backwards), factor));
-    }
-  }
-  if (blame.edits.empty()) edit_one_by_one(blame, after);
+  if (blame.edits.empty()) edit_one_by_one(blame, b, after);
   return blame;
 }
 

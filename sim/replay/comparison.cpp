@@ -126,9 +126,14 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
 
 void RecordingComparison::begin(const RecordedProgram& program) {
   if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
+  std::set<std::int32_t> ended;  // ranks
   for (const RecordedEvent& event : program.events) {
-    const bool kept = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
-    if (kept) buffers_.insert(event.out[0].id.id);
+    const bool check = event.kind == RecordedKind::kCheck && !is_gradient_check(event);
+    if (check) ended.insert(event.rank);
+    // Averages of weights are met behind the step for the first time.
+    const bool average = event.kind == RecordedKind::kConstant && ended.contains(event.rank);
+    const bool buffer = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
+    if (buffer || average) buffers_.insert(event.out[0].id.id);
     if (event.kind != RecordedKind::kBackward) continue;
     losses_.insert(event.takes.begin(), event.takes.end());
   }
@@ -150,6 +155,8 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
     for_each_operand(one, [&](std::int32_t number) {
+      const bool seed = bare_op(one.op) == "ones_like" && losses_.contains(number);
+      all.flows_back = all.flows_back || seed;
       if (!reads(program, one, number)) return;
       known_[number].taken = true;
       inherit(all, known_[number]);
@@ -247,7 +254,8 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
   const bool made_equal = !from.through.empty() || is_of_step(point);
   if (made_equal && are_equal(point.parts)) as_share(all);
-  Told told{.is_scalar = point.parts[0].elements.size() == 1};
+  Told told{.is_scalar = point.parts[0].elements.size() == 1,
+            .same_on_all = point.ranks.size() > 1 && are_equal(point.parts)};
   if (all.held == ValueHeld::kWrong) {
     tell(point, a, alike, told);
   } else if (all.held == ValueHeld::kRight && alike) {
@@ -257,10 +265,11 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     if (told.elements.empty() && step) told.elements = parting_text(point.parts, own->second);
     if (!told.elements.empty()) all.held = ValueHeld::kWrong;
   }
-  // A mask of the words that a rank has is its own. A sum over ranks shows whether it is right.
+  // A mask of the words that a rank has is its own, as are their numbers from its first one on,
+  // whose largest are A's by chance. A sum over ranks shows whether they are right.
   const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
   const bool own = between && known_[point.value].own;
-  if (own && all.held == ValueHeld::kWrong) all.held = ValueHeld::kUnknown;
+  if (own && (all.held == ValueHeld::kWrong || all.largest)) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
@@ -315,6 +324,7 @@ RecordingBlame RecordingComparison::end() {
   return {.same_names = same_names_,
           .compared = compared_,
           .on_the_way = on_the_way,
+          .first_factor = first_factor_,
           .wrong = std::move(wrong_),
           .terms = std::move(terms_),
           .reduced = reduced_,
@@ -346,6 +356,7 @@ void RecordingComparison::inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   all.own = all.own || one.own;
   all.of_gradient = all.of_gradient || one.of_gradient;
+  all.flows_back = all.flows_back || one.flows_back;
   if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
   if (all.suspect == nullptr) all.suspect = one.suspect;
   if (all.like.empty()) all.like = one.like;
@@ -471,6 +482,17 @@ BlamedValue RecordingComparison::blamed(const ComparedPoint& point, const Explai
   return value;
 }
 
+void RecordingComparison::see_factor(const ComparedPoint& point, const Explained& all,
+                                     const Told& told) {
+  const bool back = point.kind == PointKind::kFlow && known_[point.value].flows_back;
+  if (!back || told.is_scalar || first_factor_) return;
+  first_factor_ = all.held == ValueHeld::kScaled ? all.factor : 1;
+}
+
+bool RecordingComparison::is_written_buffer(const ComparedPoint& point) const {
+  return is_in_place(point.op) && buffers_.contains(point.value);
+}
+
 void RecordingComparison::settle(ComparedPoint point, Explained all, const Told& told,
                                  const Followed& from) {
   Followed& now = known_[point.value];
@@ -482,9 +504,10 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
     return kept_terms_.push_back({std::move(point), std::move(all), from});
   }
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
-  const bool flows = point.kind == PointKind::kFlow && !told.is_scalar;
-  if (flows && !first_factor_) first_factor_ = all.held == ValueHeld::kScaled ? all.factor : 1;
+  see_factor(point, all, told);
+  const bool flows_back = now.flows_back;
   now = {.off = from.off, .taken = now.taken, .suspect = {}, .like = point.key, .through = {}};
+  now.flows_back = flows_back;
   now.of_gradient = is_gradient(point) || gradient || (!end && from.of_gradient);
   if (is_right(point, all, now)) return;
   BlamedValue value = blamed(point, all, told, from);
@@ -505,21 +528,21 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  const bool outlasts = of_call && is_in_place(point.op) && all.held == ValueHeld::kWrong &&
-                        buffers_.contains(point.value);
+  const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_written_buffer(point);
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,
             .between = (of_call && !outlasts) || point.kind == PointKind::kFlow};
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
-    of_gradient(point, before, value);
+    of_gradient(point, before, told.same_on_all, value);
     if (end) note_replicas(point, told);
   } else if (!value.follows && from.suspect != nullptr) {
     link.between = false;  // a term that is taken as the whole is no other way; a multiple may be
     if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;
     value = *from.suspect;
     value.follows = false;
+    value.taken_at = point.place;
     value.what += fmt::format("; {} takes it as the whole", taker_text(point));
   }
   if (is_told(wrong_, value)) {
@@ -543,7 +566,7 @@ void RecordingComparison::note_replicas(const ComparedPoint& point, const Told& 
 
 void RecordingComparison::of_gradient(const ComparedPoint& point,
                                       const std::shared_ptr<const BlamedValue>& before,
-                                      BlamedValue& value) {
+                                      bool same_on_all, BlamedValue& value) {
   const std::string name = point.kind == PointKind::kFlow ? "" : point.name;
   value.follows = value.follows || (!name.empty() && !wrong_gradients_.insert(name).second);
   if (value.follows) return;
@@ -557,7 +580,7 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
     value = *before;
   } else if (of_loss && point.kind == PointKind::kFlow) {
     value.what += fmt::format("; gradients before it are {}", text_of_cause(before->cause));
-  } else if (point.kind == PointKind::kEnd && own != gradients_.end() &&
+  } else if (point.kind == PointKind::kEnd && own != gradients_.end() && !same_on_all &&
              !reduced_.contains(point.value)) {
     as_gradient(value, *own->second.suspect);
   }

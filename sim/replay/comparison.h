@@ -58,6 +58,7 @@ class RecordingComparison {
     bool taken = false;        // by an op, or by backward
     bool own = false;          // made from numbers of each rank's own, and not yet reduced
     bool of_gradient = false;  // made from one, and has its rounding
+    bool flows_back = false;   // made from the gradient of a loss
     // Terms, or a multiple: right where a later call makes the whole of it.
     std::shared_ptr<const BlamedValue> suspect;
     std::string like;  // the key of A's value that it is, but for collectives
@@ -77,6 +78,7 @@ class RecordingComparison {
     std::string replicas = {};  // of ranks that have one value and of those that have another
     bool is_scalar = false;
     bool right_on_some = false;  // of a parameter after the step: not on all ranks
+    bool same_on_all = false;    // ranks: no terms
   };
 
   // A gradient that was terms when backward had made it.
@@ -105,6 +107,8 @@ class RecordingComparison {
             Told& told) const;
   void see_step(const ComparedPoint& point, const Explained& all, const Told& told,
                 const Followed& from);
+  void see_factor(const ComparedPoint& point, const Explained& all, const Told& told);
+  bool is_written_buffer(const ComparedPoint& point) const;
   bool is_right(const ComparedPoint& point, const Explained& all, Followed& now);
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
                      const Followed& from) const;
@@ -112,7 +116,7 @@ class RecordingComparison {
   void note_replicas(const ComparedPoint& point, const Told& told);
   std::int64_t drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
-                   BlamedValue& value);
+                   bool same_on_all, BlamedValue& value);
 
   const PointsOfA& a_;
   const std::vector<RankGroups>& groups_;

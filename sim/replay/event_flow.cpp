@@ -76,4 +76,33 @@ std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   return event;
 }
 
+namespace {
+
+std::vector<std::int32_t> numbers_given(const RecordedEvent& event) {
+  std::vector<std::int32_t> all;
+  for_each_given(event, [&](const EventValue& one) { all.push_back(one.id.id); });
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::size_t, std::int32_t>> results_of_line(const RecordedProgram& program,
+                                                                  std::size_t event,
+                                                                  std::int32_t value,
+                                                                  bool any_module) {
+  std::vector<std::pair<std::size_t, std::int32_t>> places;
+  const RecordedEvent& own = program.events[event];
+  const std::vector<std::int32_t> given = numbers_given(own);
+  const auto at = static_cast<std::size_t>(std::ranges::find(given, value) - given.begin());
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const RecordedEvent& one = program.events[i];
+    const bool same = one.op == own.op && one.place == own.place && one.pass == own.pass &&
+                      one.node == own.node && one.rank == own.rank;
+    if (!same || (!any_module && module_of(program, one) != module_of(program, own))) continue;
+    const std::vector<std::int32_t> numbers = numbers_given(one);
+    if (at < numbers.size()) places.emplace_back(i, numbers[at]);
+  }
+  return places;
+}
+
 }  // namespace shardlab

@@ -1,6 +1,9 @@
 // event_flow.h - which values an event of a recording reads, makes and overwrites.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "sim/recording/recorded_program.h"
 
 namespace shardlab {
@@ -20,5 +23,11 @@ bool overwrites(const RecordedEvent& event);
 bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int32_t operand);
 /// One past the last event of a line: ranks of one collective have events of their own.
 std::size_t end_of_line(const RecordedProgram& program, std::size_t event);
+/// The results of the same op at the same line, as this one of an event is, with their events: in
+/// each micro-batch and, if `any_module`, in each layer.
+std::vector<std::pair<std::size_t, std::int32_t>> results_of_line(const RecordedProgram& program,
+                                                                  std::size_t event,
+                                                                  std::int32_t value,
+                                                                  bool any_module);
 
 }  // namespace shardlab

@@ -15,31 +15,42 @@ std::string call_in(const std::string& key) {
   return of_call ? key.substr(begin, end - begin) : "";
 }
 
+bool is_call(const std::string& key) { return key.starts_with("call ") && key.ends_with("[0]"); }
+
+// Up to the gradient with this key, itself included.
+std::size_t passes_to(const std::string& key) {
+  return key.starts_with("gradient ") ? std::stoul(key.substr(key.rfind('|') + 1)) + 1 : 0;
+}
+
 }  // namespace
 
-PointsOfRanks::PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, PointNames names) {
-  const auto own = [](const RecordedEvent& event) { return event.rank >= 0; };
-  if (std::ranges::none_of(program.events, own)) return;
+PointsOfRanks::PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, PointNames names)
+    : a_(a) {
   for (const auto& [key, parts] : a) {
-    if (key.starts_with("call ") && key.ends_with("[0]")) ++calls_of_a_[call_in(key)];
+    if (is_call(key)) ++calls_of_a_[call_in(key)];
+    passes_of_a_ = std::max(passes_of_a_, passes_to(key));
   }
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     const std::int32_t rank = program.events[i].rank;
     for (const ComparedPoint& point : names.named(i)) {
-      if (rank < 0) continue;
-      ++ranks_[point.key];
-      const bool call = point.key.starts_with("call ") && point.key.ends_with("[0]");
-      if (call) ++calls_[static_cast<std::size_t>(rank)][call_in(point.key)];
+      if (rank >= 0) ++ranks_[point.key];
+      if (is_call(point.key)) ++calls_[rank][call_in(point.key)];
+      passes_ = std::max(passes_, passes_to(point.key));
     }
+  }
+  const Counts shared = calls_[-1];
+  for (auto& [rank, calls] : calls_) {
+    for (const auto& [call, count] : shared) calls[call] += rank < 0 ? 0 : count;
   }
 }
 
 bool PointsOfRanks::whole(ComparedPoint& point) {
   const auto all = ranks_.find(point.key);
-  if (all == ranks_.end()) return true;
+  const bool shared = all == ranks_.end();
   const std::string call = call_in(point.key);
-  if (!call.empty() && !is_as_often(calls_[point.ranks.at(0)], call)) return false;
-  if (all->second == 1) return true;
+  const std::int32_t rank = shared ? -1 : static_cast<std::int32_t>(point.ranks.at(0));
+  if (!call.empty() && !is_as_often(rank, call)) return false;
+  if (shared || all->second == 1) return true;
   const auto [begun, first] = begun_.try_emplace(point.key, point);
   if (first) return false;
   ComparedPoint& before = begun->second;
@@ -54,19 +65,43 @@ bool PointsOfRanks::whole(ComparedPoint& point) {
   point.of_others = before.of_others;
   point.ranks = before.ranks;
   point.parts = before.parts;
-  if (point.ranks.size() == all->second) return true;
+  if (point.ranks.size() == all->second) {
+    if (point.key.starts_with("module |")) keep_whole_model(point);
+    return true;
+  }
   before = point;
   return false;
 }
 
-// Outside of modules all calls have to be as many: a stage calls parts of what A calls there.
-bool PointsOfRanks::is_as_often(const Counts& calls, const std::string& call) const {
+// Stages before the last give something else under the name of the model.
+void PointsOfRanks::keep_whole_model(ComparedPoint& point) const {
+  const auto whole = a_.find(point.key);
+  if (whole == a_.end() || whole->second.empty()) return;
+  const auto gives_whole = [&](const PointPart& part) {
+    return part.shape == whole->second[0].shape;
+  };
+  if (std::ranges::none_of(point.parts, gives_whole)) return;
+  for (std::size_t i = point.parts.size(); i-- > 0;) {
+    if (gives_whole(point.parts[i])) continue;
+    point.parts.erase(point.parts.begin() + static_cast<std::ptrdiff_t>(i));
+    point.ranks.erase(point.ranks.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Outside of modules all calls of a rank have to be as many: a stage calls parts of what A calls
+// there. A call too few on all ranks takes the places of its own kind alone.
+bool PointsOfRanks::is_as_often(std::int32_t rank, const std::string& call) const {
+  const auto of_rank = calls_.find(rank);
+  if (of_rank == calls_.end()) return false;
+  const Counts& calls = of_rank->second;
   const auto outside = [](const Counts& counts) {
     return Counts(counts.lower_bound("|"), counts.lower_bound("}"));
   };
-  if (call.starts_with("|")) return outside(calls) == outside(calls_of_a_);
+  if (rank >= 0 && call.starts_with("|")) return outside(calls) == outside(calls_of_a_);
   const auto own = calls.find(call), other = calls_of_a_.find(call);
-  return own != calls.end() && other != calls_of_a_.end() && own->second == other->second;
+  if (own == calls.end() || other == calls_of_a_.end()) return false;
+  return rank < 0 ? own->second * passes_of_a_ == other->second * passes_
+                  : own->second == other->second;
 }
 
 }  // namespace shardlab

@@ -1,4 +1,5 @@
-// points_of_ranks.h - points of a recording in which ranks have events of their own, put together.
+// points_of_ranks.h - points of a recording that are A's, and those in which ranks have events of
+// their own, put together.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +13,23 @@ namespace shardlab {
 /// Points that several ranks have in events of their own: one when the last of them has come to it.
 class PointsOfRanks {
  public:
+  /// `a` outlives it.
   PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, PointNames names);
 
   /// False: it is put together with those of the ranks to come, or is another call than A's: calls
-  /// are counted, and the rank does not make as many.
+  /// are counted, and the rank does not make as many in a pass.
   bool whole(ComparedPoint& point);
 
  private:
   using Counts = std::map<std::string, std::size_t>;
 
-  bool is_as_often(const Counts& calls, const std::string& call) const;
+  bool is_as_often(std::int32_t rank, const std::string& call) const;
+  void keep_whole_model(ComparedPoint& point) const;
 
-  Counts ranks_, calls_of_a_;            // of a key how many ranks have it
-  std::map<std::size_t, Counts> calls_;  // by rank
+  const PointsOfA& a_;
+  Counts ranks_, calls_of_a_;                 // of a key how many ranks have it
+  std::map<std::int32_t, Counts> calls_;      // by rank; -1: of all
+  std::size_t passes_ = 1, passes_of_a_ = 1;  // that leave gradients
   std::map<std::string, ComparedPoint> begun_;
 };
 

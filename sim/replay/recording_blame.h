@@ -14,16 +14,19 @@
 
 namespace shardlab {
 
+/// Events and values, as in ComparedPoint.
+using EditPlaces = std::vector<std::pair<std::size_t, std::int32_t>>;
+
 /// A change of values, each after an event, with which a replay goes on.
 struct RecordingEdit {
-  std::vector<std::pair<std::size_t, std::int32_t>>
-      places;  ///< event and value, as in ComparedPoint
+  EditPlaces places;
   double factor = 1;
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
   /// Elements along the last dims that count so often too often.
   std::optional<std::pair<std::vector<double>, double>> added = {};
   std::optional<ReduceOp> op = {};  ///< of `reduced`, or else of the collectives at these events
   std::string parameter = {};       ///< the one added: its own gradient may still differ
+  std::string added_at = {};        ///< the place of the call that adds to a term
   std::string text;                 ///< "dist.all_reduce(y)    # of ..."
 };
 
@@ -33,6 +36,7 @@ struct BlamedValue {
   std::string what;     ///< "2 times A's value"
   Explained cause;
   std::vector<std::string> through;  ///< moves and collectives between A's values and it
+  std::string taken_at = {};         ///< the place of a call that takes a term as the whole
   std::string end = {};              ///< the parameter or gradient that shows it after the step
   bool follows = false;              ///< computed from one that is wrong
 };
@@ -40,8 +44,9 @@ struct BlamedValue {
 struct RecordingBlame {
   bool same_names = false;  ///< both have a module or a parameter of one name
   std::int64_t compared = 0;
-  std::int64_t on_the_way = 0;     ///< not A's, though loss, gradients and parameters are
-  std::vector<BlamedValue> wrong;  ///< in the order of B
+  std::int64_t on_the_way = 0;              ///< not A's, though loss, gradients and parameters are
+  std::optional<double> first_factor = {};  ///< of the first gradient on its way, in A's
+  std::vector<BlamedValue> wrong;           ///< in the order of B
   /// Gradients of parameters that are terms when backward has made them, and that no collective
   /// adds up in place.
   std::vector<BlamedValue> terms;

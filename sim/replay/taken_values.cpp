@@ -120,13 +120,13 @@ std::vector<Addend> addends_of(const RecordedProgram& b, const BlamedValue& firs
   return all;
 }
 
-// " at model.py:14", if a call takes the value.
+// "model.py:14", if a call takes the value.
 std::string place_of_taker(const RecordedProgram& b, std::int32_t number) {
   for (const RecordedEvent& event : b.events) {
     bool takes = false;
     if (!makes_values(event) || event.place < 0) continue;
     for_each_operand(event, [&](std::int32_t one) { takes = takes || one == number; });
-    if (takes) return " at " + place_of(b, event);
+    if (takes) return place_of(b, event);
   }
   return "";
 }
@@ -150,7 +150,8 @@ bool takes_pieces(const std::vector<TakenValue>& whole, const std::vector<TakenV
 bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedProgram& b,
                const std::vector<RankGroups>& groups) {
   const BlamedValue first = blame.wrong.front();
-  const bool call = first.point.key.starts_with("call ") && !first.point.op.empty();
+  const bool named = first.point.key.starts_with("call ") || first.point.kind == PointKind::kFlow;
+  const bool call = named && !first.point.op.empty();
   if (!call || first.cause.held != ValueHeld::kWrong) return false;
   const std::vector<TakenValue> whole = taken_at(a, first.point.key);
   const std::vector<TakenValue> own = taken_at(b, first.point.key);
@@ -161,7 +162,8 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   std::size_t wrong = 0;
   for (std::size_t i = 0; i + 1 < own.size(); ++i) {
     const PointPart* all = shared_whole(whole[i]);
-    if (all == nullptr || own[i].made == 0) continue;
+    // A value that the call writes in place is known as it is behind the call alone.
+    if (all == nullptr || own[i].made == 0 || own[i].number == first.point.value) continue;
     if (is_integral(all->dtype) && takes_pieces(whole, own)) continue;  // they count in a piece
     Explained one = explained_of(*all, own[i], first.point.ranks, groups);
     const bool leaves = one.held == ValueHeld::kRight && leaves_out(*all, own[i]);
@@ -226,11 +228,12 @@ std::optional<RecordingEdit> less_of(const BlamedValue& first, const std::string
         RecordingEdit edit{.places = {{first.point.event, first.point.value}}, .text = ""};
         edit.added = std::pair(one.elements, times);
         if (one.parameter) edit.parameter = one.name;
+        edit.added_at = place_of_taker(b, one.number);
         edit.text = fmt::format(
-            "y = y - {} * b    # {}; b: {} with {} elements. Each rank adds it{}; behind the sum "
+            "y = y - {} * b    # {}; b: {} with {} elements. Each rank adds it{}{}; behind the sum "
             "it is added once",
             number_text(times), first.point.place, one.name, one.elements.size(),
-            place_of_taker(b, one.number));
+            edit.added_at.empty() ? "" : " at ", edit.added_at);
         return edit;
       }
     }

@@ -325,7 +325,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
 
     def step_is_over(self):
         """The program goes on up to its next forward: where it writes to parameters until then, as
-        a broadcast from the rank that has made the step does, this belongs to the step."""
+        a broadcast from the rank that has made the step does, this belongs to the step; in a job
+        of processes, so does what it writes to tensors from before, as to averages of weights."""
         with self.own:
             self.settle(True)
             self.file.hold()
@@ -342,9 +343,11 @@ class Recorder(_Program, _Values, _Calls, _Types):
         return {number for key, number in self.numbers.items() if _storage_in(key) in own}
 
     def end_behind_step(self):
-        """Keeps what is behind the step up to the last write to a parameter."""
+        """Keeps what is behind the step up to the last write to what has been before."""
         checks, exchanged, refused = self.behind
         own, last, kept = self.parameters(), -1, -1
+        if self.backend not in ("none", "local"):
+            own |= {event["v"] for event, _ in self.file.held[checks:] if event["k"] == "const"}
         for at, (event, _) in enumerate(self.file.held[checks:], checks):
             exchanged += event["k"] == "coll"
             waits = event["k"] == "wait" and event.get("of", math.inf) < kept
