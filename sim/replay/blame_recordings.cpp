@@ -375,8 +375,8 @@ void name_gradients(RecordingBlame& blame, const RecordedProgram& b,
     const auto is_reduced = [&](const EventValue& one) {
       return blame.reduced.contains(one.id.id);
     };
-    const bool reduces = is_collective(event) && event.place >= 0 && !is_recorded_message(event) &&
-                         std::ranges::any_of(event.written, is_reduced);
+    const bool reduces =
+        reduction_of(event) && event.place >= 0 && std::ranges::any_of(event.written, is_reduced);
     if (!reduces) continue;
     value.what += fmt::format("; others are added up by {}, {}", event.op, place_of(b, event));
     break;

@@ -36,11 +36,6 @@ std::string taker_text(const ComparedPoint& point) {
   return point.place.empty() ? point.name : fmt::format("{} ({})", point.op, point.place);
 }
 
-bool draws(const std::string& op) {
-  const auto has = [&](const char* part) { return op.find(part) != std::string::npos; };
-  return has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("multinomial");
-}
-
 bool is_late(const ComparedPoint& point) {
   return is_gradient(point) || point.kind == PointKind::kEnd;
 }
@@ -73,14 +68,6 @@ std::string moved_by(const RecordedProgram& program, const RecordedEvent& event)
   return place.empty() ? op_text(event) : op_text(event) + " " + place;
 }
 
-// The same with one rank's part alone.
-ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {
-  ComparedPoint own{.key = point.key, .kind = point.kind, .name = point.name};
-  own.ranks = {point.ranks.at(i)};
-  own.parts = {point.parts[i]};
-  return own;
-}
-
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -88,15 +75,6 @@ bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
 }
 
 }  // namespace
-
-std::string text_of_cause(const Explained& all) {
-  if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
-  if (all.largest) {
-    return fmt::format("each rank's own: the largest over {} is A's value", all.groups.name);
-  }
-  return fmt::format("a term on each rank: their {} over {} is A's value",
-                     all.factor == 1 ? "sum" : "average", all.groups.name);
-}
 
 bool same_cause(const Explained& a, const Explained& b) {
   return a.held == b.held && a.largest == b.largest &&
@@ -125,6 +103,7 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
 }
 
 void RecordingComparison::begin(const RecordedProgram& program) {
+  begun_ = true;
   if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
   std::set<std::int32_t> ended;  // ranks
   for (const RecordedEvent& event : program.events) {
@@ -190,7 +169,9 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
     Followed& now = known_[number];
     const auto found = a_.find(now.like);
     if (found == a_.end() || found->second.empty()) return;
-    ComparedPoint point{.key = now.like, .op = event.op};
+    const bool back = event.pass == RecordedPass::kBackward;
+    ComparedPoint point{
+        .key = now.like, .kind = back ? PointKind::kFlow : PointKind::kResult, .op = event.op};
     point.name = module_of(program, event);
     point.place = place_of(program, event);
     point.line = event.line;
@@ -265,9 +246,14 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     if (told.elements.empty() && step) told.elements = parting_text(point.parts, own->second);
     if (!told.elements.empty()) all.held = ValueHeld::kWrong;
   }
+  // Rows may be in another order, as those of a sequence that is cut in a zigzag.
+  const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
+  if (between && alike && all.held == ValueHeld::kWrong && is_rearranged(point.parts, a[0])) {
+    known_[point.value].through.push_back(taker_text(point) + " in another order");
+    all.held = ValueHeld::kUnknown;
+  }
   // A mask of the words that a rank has is its own, as are their numbers from its first one on,
   // whose largest are A's by chance. A sum over ranks shows whether they are right.
-  const bool between = point.kind == PointKind::kResult || point.kind == PointKind::kFlow;
   const bool own = between && known_[point.value].own;
   if (own && (all.held == ValueHeld::kWrong || all.largest)) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
@@ -303,7 +289,8 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
 RecordingBlame RecordingComparison::end() {
   ended_ = true;
   // The step took the sum from elsewhere, as from one buffer of all gradients.
-  for (KeptTerms& one : kept_terms_) {
+  for (const auto& [name, one] : kept_multiples_) settle(one.point, one.cause, {}, one.from);
+  for (KeptGradient& one : kept_terms_) {
     const auto step = whole_steps_.find(one.point.name);
     const bool took_it = step == whole_steps_.end() || (step->second.held == ValueHeld::kTerms &&
                                                         same_cause(step->second, one.cause));
@@ -416,9 +403,11 @@ bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& 
   const std::vector<double>& slopes = slope->second[0].elements;
   if (a.elements.size() != slopes.size()) return false;
   const double noise = kTurning * unit_roundoff(coarsest_) * gradient_noise_;
+  const auto turns = [&](double slope) { return slope != 0 && std::fabs(slope) <= noise; };
+  const bool some_turn = std::ranges::any_of(slopes, turns);  // then zeros are rounding as well
   PointPart sure = a;
   for (std::size_t i = 0; i < slopes.size(); ++i) {
-    const bool rounding = slopes[i] != 0 && std::fabs(slopes[i]) <= noise;
+    const bool rounding = turns(slopes[i]) || (some_turn && slopes[i] == 0);
     if (rounding) sure.elements[i] = std::numeric_limits<double>::quiet_NaN();
   }
   return explain(sure, allowed, point.parts, point.ranks, groups_, true).held == ValueHeld::kRight;
@@ -493,6 +482,30 @@ bool RecordingComparison::is_written_buffer(const ComparedPoint& point) const {
   return is_in_place(point.op) && buffers_.contains(point.value);
 }
 
+// Terms may be added up, and multiples of gradients divided.
+bool RecordingComparison::may_become_right(const ComparedPoint& point, const Explained& all) const {
+  const bool gradient = point.kind == PointKind::kGradient;
+  if (all.held == ValueHeld::kTerms) {
+    return point.kind != PointKind::kInput && point.kind != PointKind::kEnd;
+  }
+  const bool has_end = gradient && begun_ && !ended_;
+  return all.held == ValueHeld::kScaled && (point.kind == PointKind::kFlow || has_end);
+}
+
+void RecordingComparison::keep(const ComparedPoint& point, const Explained& all,
+                               const Followed& from, const BlamedValue& value) {
+  Followed& now = known_[point.value];
+  suspect(now, value);
+  if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
+  if (point.kind != PointKind::kGradient) return;
+  if (all.held == ValueHeld::kScaled) {
+    kept_multiples_.insert_or_assign(point.name, KeptGradient{point, all, from});
+    return;
+  }
+  gradients_[point.name] = {now.suspect, point.value};
+  terms_.push_back(value);
+}
+
 void RecordingComparison::settle(ComparedPoint point, Explained all, const Told& told,
                                  const Followed& from) {
   Followed& now = known_[point.value];
@@ -500,6 +513,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   const bool end = point.kind == PointKind::kEnd;
   const bool gradient = end && point.name.ends_with(".grad");
   if (end && !gradient) see_step(point, all, told, from);
+  if (gradient) kept_multiples_.erase(point.name);
   if (gradient && all.held == ValueHeld::kTerms && !ended_) {
     return kept_terms_.push_back({std::move(point), std::move(all), from});
   }
@@ -511,19 +525,10 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   now.of_gradient = is_gradient(point) || gradient || (!end && from.of_gradient);
   if (is_right(point, all, now)) return;
   BlamedValue value = blamed(point, all, told, from);
-  const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&
-                            point.kind != PointKind::kEnd;
-  const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
   if (point.kind == PointKind::kResult && !backward_) wrong_loss_ = true;
-  if (may_be_added || may_be_divided) {
+  if (may_become_right(point, all)) {
     now.suspect = before;
-    suspect(now, value);
-    if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
-    if (point.kind == PointKind::kGradient) {
-      gradients_[point.name] = {now.suspect, point.value};
-      terms_.push_back(std::move(value));
-    }
-    return;
+    return keep(point, all, from, value);
   }
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
@@ -576,9 +581,11 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
   const bool of_loss = before != nullptr && before->cause.held == ValueHeld::kScaled &&
                        first_factor_ &&
                        std::fabs(before->cause.factor - *first_factor_) <= kFactor * *first_factor_;
-  if (same || (before != nullptr && point.kind == PointKind::kFlow && !of_loss)) {
+  const bool flows = point.kind == PointKind::kFlow;
+  const bool usual = of_loss && !flows && before->point.kind == PointKind::kFlow;
+  if ((same && !usual) || (before != nullptr && flows && !of_loss)) {
     value = *before;
-  } else if (of_loss && point.kind == PointKind::kFlow) {
+  } else if (of_loss && flows) {
     value.what += fmt::format("; gradients before it are {}", text_of_cause(before->cause));
   } else if (point.kind == PointKind::kEnd && own != gradients_.end() && !same_on_all &&
              !reduced_.contains(point.value)) {

@@ -21,8 +21,6 @@ constexpr double kTermRoundings = 64;
 constexpr double kTermRoundingsOfHalves = 4;  // kernels add up in f32
 constexpr double kNoMeaning = 0.25;           // beyond, nothing can be said
 
-/// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
-std::string text_of_cause(const Explained& all);
 bool same_cause(const Explained& a, const Explained& b);
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
@@ -86,8 +84,9 @@ class RecordingComparison {
     std::shared_ptr<const BlamedValue> suspect;
     std::int32_t number;  // of the gradient itself
   };
-  // A gradient that is terms after the step: it is wrong if the step took them.
-  struct KeptTerms {
+  // A gradient that is terms after the step: it is wrong if the step took them. Or one that is a
+  // multiple as backward leaves it: it is wrong if it is not known after the step.
+  struct KeptGradient {
     ComparedPoint point;
     Explained cause;
     Followed from;
@@ -108,6 +107,9 @@ class RecordingComparison {
   void see_step(const ComparedPoint& point, const Explained& all, const Told& told,
                 const Followed& from);
   void see_factor(const ComparedPoint& point, const Explained& all, const Told& told);
+  bool may_become_right(const ComparedPoint& point, const Explained& all) const;
+  void keep(const ComparedPoint& point, const Explained& all, const Followed& from,
+            const BlamedValue& value);
   bool is_written_buffer(const ComparedPoint& point) const;
   bool is_right(const ComparedPoint& point, const Explained& all, Followed& now);
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
@@ -127,10 +129,11 @@ class RecordingComparison {
   std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
-  std::vector<KeptTerms> kept_terms_;
+  std::vector<KeptGradient> kept_terms_;
+  std::map<std::string, KeptGradient> kept_multiples_;  // by name
   // Parameters after the step that no term has come to, by their gradients.
   std::map<std::string, Explained> whole_steps_;
-  bool ended_ = false;
+  bool begun_ = false, ended_ = false;
   std::vector<BlamedValue> wrong_;
   std::vector<Link> links_;                                   // of each wrong one
   std::vector<std::shared_ptr<const BlamedValue>> suspects_;  // results of modules and calls

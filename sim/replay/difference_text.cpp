@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/text_of_list.h"
-#include "sim/replay/explain.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
 
@@ -189,6 +188,15 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
   if (!own.empty()) return own;
   const std::vector<std::string> texts = factors_of(all, whole, allowed);
   return texts.size() == 1 ? "; its change is " + texts[0] + " times A's" : "";
+}
+
+std::string text_of_cause(const Explained& all) {
+  if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
+  if (all.largest) {
+    return fmt::format("each rank's own: the largest over {} is A's value", all.groups.name);
+  }
+  return fmt::format("a term on each rank: their {} over {} is A's value",
+                     all.factor == 1 ? "sum" : "average", all.groups.name);
 }
 
 }  // namespace shardlab

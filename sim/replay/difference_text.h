@@ -5,11 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/replay/points.h"
+#include "sim/replay/explain.h"
 
 namespace shardlab {
 
 std::string number_text(double value);
+/// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
+std::string text_of_cause(const Explained& all);
 
 bool has_one_size(const PointPart& part, const PointPart& whole);
 /// Elements of two parts of one size that are further apart than rounding.

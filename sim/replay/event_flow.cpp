@@ -105,4 +105,9 @@ std::vector<std::pair<std::size_t, std::int32_t>> results_of_line(const Recorded
   return places;
 }
 
+bool draws(const std::string& op) {
+  const auto has = [&](const char* part) { return op.find(part) != std::string::npos; };
+  return has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("multinomial");
+}
+
 }  // namespace shardlab

@@ -16,6 +16,8 @@ bool copies(const RecordedEvent& event);
 /// It takes another number on each rank, as the first of the rank's words, and gives a mask or
 /// indices.
 bool has_own_numbers(const RecordedEvent& event);
+/// An op of random numbers.
+bool draws(const std::string& op);
 /// Whether all elements of the tensors that it writes are new.
 bool overwrites(const RecordedEvent& event);
 /// Whether the results depend on that operand: what a rank overwrites, or receives, it does not

@@ -555,4 +555,26 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
   return terms ? std::optional(std::move(found)) : std::nullopt;
 }
 
+// order.
+bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole) {
+  const auto sorted = [](std::vector<double> elements) {
+    std::ranges::sort(elements);
+    return elements;
+  };
+  const std::vector<double> expected = sorted(whole.elements);
+  const double allowed = rounding_allowed(whole);
+  const auto has_all = [&](const std::vector<double>& elements) {
+    return std::ranges::equal(sorted(elements), expected, [&](double own, double other) {
+      return std::fabs(own - other) <= allowed;
+    });
+  };
+  if (expected.size() < 2) return false;
+  if (std::ranges::all_of(parts, has_all, &PointPart::elements)) return true;
+  std::vector<double> together;
+  for (const PointPart& part : parts) {
+    together.insert(together.end(), part.elements.begin(), part.elements.end());
+  }
+  return has_all(together);
+}
+
 }  // namespace shardlab

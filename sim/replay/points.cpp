@@ -202,4 +202,11 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
   return points;
 }
 
+ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {
+  ComparedPoint own{.key = point.key, .kind = point.kind, .name = point.name};
+  own.ranks = {point.ranks.at(i)};
+  own.parts = {point.parts[i]};
+  return own;
+}
+
 }  // namespace shardlab

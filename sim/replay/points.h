@@ -48,6 +48,9 @@ struct ComparedPoint {
   std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
+/// The same with one rank's part alone, by its place among the ranks.
+ComparedPoint of_rank(const ComparedPoint& point, std::size_t i);
+
 /// The parts of A's values, by the keys of their points.
 using PointsOfA = std::map<std::string, std::vector<PointPart>>;
 

@@ -231,6 +231,26 @@ class BlameRecordings(Program):
                 self.assertEqual("\n  + " in output, edit != "", output)
                 self.assertIn(edit, output)
 
+    def test_another_order_is_no_mistake(self):
+        """Tokens in a zigzag, or at the ranks of their experts: what is made of it is judged."""
+        for folder, mistake, line, told in (
+                ("zigzag", "own_mask", "y = F.scaled_dot_product_attention", "aten.ge.Tensor\n"),
+                ("zigzag", "own_count", "loss = (losses *", "a factor of each rank's own"),
+                ("zigzag", "own_positions", "x = self.attention(", "ranks hold the same piece"),
+                ("exchanged", "gate_not_reduced", "p.grad /= world", "their sum over ranks 0, 1 "
+                 "is A's value\n"),
+                ("exchanged", "not_divided", "", "1.up.grad\n  wrong    2 times A's value\n"),
+                ("exchanged", "not_ordered", "return x + y * weight", "aten.mul.Tensor\n")):
+            with self.subTest(f"{folder} {mistake}"):
+                self.assertIn("\nok: ", self.fine("blame", FILES / folder / "one.json.gz",
+                                                  FILES / folder / "none.json.gz"))
+                script = (FILES / folder / f"{folder}.py").read_text(encoding="utf-8").splitlines()
+                number = next(i for i, text in enumerate(script, 1) if line in text)
+                first = f"{folder}.py:{number}: the first of" if line else "1.up.grad: the first"
+                output = self.blamed(folder, mistake)
+                self.assertIn(first, output.splitlines()[1])
+                self.assertIn(told, output)
+
     def test_gradients_that_are_reduced_elsewhere(self):
         """Those of a table that two stages have, and those of a bucket that are copied back."""
         for folder, mistake, first, told in (
