@@ -250,8 +250,10 @@ class Accuser {
   /// A step and its results as they should be.
   struct Repair {
     std::size_t step;
+    std::size_t told;  ///< the step that is accused
     Form form;
     std::vector<ChangedResult> changes;
+    std::optional<Cause> cause = {};
   };
 
   // A step whose result no pieces or terms fit, by its shapes, stands behind the next one.
@@ -282,6 +284,7 @@ class Accuser {
         !std::ranges::all_of(call.results, &std::optional<Label>::has_value) &&
         std::ranges::all_of(call.whole_results, &std::optional<GlobalValue>::has_value);
     if (!lost || call.own().kind == Kind::kToLocal) return false;
+    accused_for_[i] = i;
     if (call.own().kind == Kind::kGradient) return true;
     if (flattens(call) || is_of_own_loss(call)) return false;
     int behind = -1;
@@ -294,7 +297,9 @@ class Accuser {
     }
     for (std::size_t k = 0; k < call.results.size(); ++k) {
       if (call.results[k] || !forms_of(call, k, layout_).empty()) continue;
-      behind_[static_cast<int>(i)] = behind < 0 ? static_cast<int>(i) : behind;
+      // Terms that are gathered, to be added up, have lost nothing.
+      const bool terms = call.own().kind == Kind::kCollective && call.operands[0]->has_terms();
+      behind_[static_cast<int>(i)] = behind < 0 && !terms ? static_cast<int>(i) : behind;
       return false;
     }
     accused_for_[i] = behind < 0 ? i : static_cast<std::size_t>(behind);
@@ -336,7 +341,7 @@ class Accuser {
       if (told == nullptr) told = chosen[k];
     }
     if (!any) return std::nullopt;
-    return Repair{step, *told, changes_of(call, chosen, layout_)};
+    return Repair{step, accused_for_.at(step), *told, changes_of(call, chosen, layout_)};
   }
 
   // A term that several steps take for the whole: all are right if it is reduced where it was made.
@@ -356,46 +361,62 @@ class Accuser {
         std::vector<const Form*> chosen(maker.results.size());
         chosen[static_cast<std::size_t>(at - maker.own().results.begin())] = &whole;
         auto changes = changes_of(maker, chosen, layout_);
-        repairs.push_back({step, std::move(whole), std::move(changes)});
+        repairs.push_back({step, step, std::move(whole), std::move(changes)});
       }
     }
     if (repairs.empty() || trials_ >= kMostTrials || !mends(repairs)) return std::nullopt;
-    return accused(repairs.front().step, repairs.front().form);
+    return accused(repairs.front());
   }
 
   // Terms that steps behind them take as they are, in all passes of a loop: the last step whose
-  // terms are to be reduced. Those of a pass show once the pass before is mended.
+  // terms are to be reduced.
   std::optional<Cause> reduced_where_made() {
     std::vector<std::size_t> makers;
     for (std::size_t i = calls_.size(); i-- > 0;) {
       if (makes_terms(calls_[i]) && of_.has(calls_[i])) makers.push_back(i);
     }
-    const auto groups = by_place(makers, calls_);  // the last one first
-    for (const auto& group : groups) {
-      const MatchedCall& first = calls_[group.front()];
+    for (const auto& group : by_place(makers, calls_)) {  // the last one first
+      const MatchedCall first = calls_[group.front()];
       if (is_reduced_later(group.front())) continue;
       const auto passes = std::ranges::count_if(
           calls_, [&](const MatchedCall& call) { return same_place(call, first); });
-      std::vector<Repair> repairs;
-      std::set<CallKey> mended;
-      const std::vector<MatchedCall>* calls = &calls_;
-      for (bool more = true; more && trials_ < 2 * kMostTrials; calls = &after_) {
-        more = false;
-        for (std::size_t i = 0; i < calls->size(); ++i) {
-          const MatchedCall& call = (*calls)[i];
-          const bool known = !same_place(call, first) || !makes_terms(call);
-          if (known || !mended.insert(call.own().key).second) continue;
-          Form whole = reduced(*call.results[0], *call.whole_results[0], layout_);
-          auto changes = changes_of(call, {&whole}, layout_);
-          repairs.push_back({i, std::move(whole), std::move(changes)});
-          more = true;
-        }
-        if (!more || !mends(repairs)) continue;
-        if (std::ssize(repairs) == passes) return terms_of(of_, first);
-        break;  // right by chance: further passes have terms
-      }
+      const auto reduce = [&](std::size_t i, const auto&) -> std::optional<Repair> {
+        if (!makes_terms(calls_[i])) return std::nullopt;
+        Form whole = reduced(*calls_[i].results[0], *calls_[i].whole_results[0], layout_);
+        auto changes = changes_of(calls_[i], {&whole}, layout_);
+        return Repair{i, i, std::move(whole), std::move(changes)};
+      };
+      // Right by chance where further passes have terms.
+      const auto repairs = in_all_passes(first, reduce);
+      if (std::ssize(repairs) == passes) return terms_of(of_, first);
     }
     return std::nullopt;
+  }
+
+  // One step done right in all passes of a loop, of which some show once those before them are
+  // mended; none if that does not mend the value.
+  template <typename Make>
+  std::vector<Repair> in_all_passes(const MatchedCall& first, const Make& make) {
+    std::vector<Repair> repairs;
+    std::set<CallKey> mended;
+    const std::vector<MatchedCall> as_they_were = calls_;
+    bool more = true, right = false;
+    while (more && !right && trials_ < 2 * kMostTrials) {
+      const std::vector<std::size_t> lost = suspects();
+      more = false;
+      for (std::size_t i = 0; i < calls_.size(); ++i) {
+        if (!same_place(calls_[i], first) || mended.contains(calls_[i].own().key)) continue;
+        auto one = make(i, lost);
+        if (!one) continue;
+        mended.insert(calls_[i].own().key);
+        repairs.push_back(std::move(*one));
+        more = true;
+      }
+      right = more && mends(repairs);
+      if (more && !right) calls_ = after_;
+    }
+    calls_ = as_they_were;
+    return right ? std::move(repairs) : std::vector<Repair>();
   }
 
   // Some reduction over a dim of its terms takes what is made of the step.
@@ -424,13 +445,18 @@ class Accuser {
 
   // The steps done right in each form.
   std::optional<Cause> together(const std::vector<std::size_t>& steps) {
-    for (std::size_t which = 0; trials_ < kMostTrials; ++which) {
-      std::vector<Repair> repairs;
-      for (const std::size_t step : steps) {
-        if (auto one = repair(step, which)) repairs.push_back(std::move(*one));
+    const MatchedCall first = calls_[steps.front()];
+    bool any = true;
+    for (std::size_t which = 0; any && trials_ < kMostTrials; ++which) {
+      any = false;
+      const auto repairs = in_all_passes(first, [&](std::size_t i, const auto& lost) {
+        auto one = std::ranges::count(lost, i) > 0 ? repair(i, which) : std::nullopt;
+        any = any || one;
+        return one;
+      });
+      for (const Repair& one : repairs) {
+        if (auto cause = accused(one)) return cause;
       }
-      if (repairs.empty()) return std::nullopt;
-      if (mends(repairs)) return accused(repairs.front().step, repairs.front().form);
     }
     return std::nullopt;
   }
@@ -441,7 +467,6 @@ class Accuser {
     std::vector<Repair> repairs;
     std::set<CallKey> mended;
     const std::vector<MatchedCall> as_they_were = calls_;
-    std::optional<Cause> cause;  // of the first
     bool right = false;
     while (!right && trials_ < kMostTrials) {
       std::optional<Repair> next;
@@ -451,14 +476,16 @@ class Accuser {
       }
       if (!next) break;
       mended.insert(calls_[next->step].own().key);
-      if (repairs.empty()) cause = accused(next->step, next->form);
+      // What came to a collective had lost its meaning before it.
+      const MatchedCall& call = as_they_were[next->step];
+      const bool taken = call.own().kind == Kind::kCollective && !call.operands[0];
+      next->cause = taken && !repairs.empty() ? repairs.back().cause : accused(*next);
       repairs.push_back(std::move(*next));
       right = mends(repairs);
       if (!right) calls_ = after_;
     }
     calls_ = as_they_were;
     if (!right) return std::nullopt;
-    const CallKey first = repairs.front().changes.front().key;
     // An offset by rank that is put right hides the step to whose result it was added.
     const auto feeds = [&](const Repair& from, const Repair& to) {
       const MatchedCall& call = calls_[to.step];
@@ -470,18 +497,12 @@ class Accuser {
         repairs.erase(repairs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    const CallKey& key = repairs.front().changes.front().key;
-    if (key == first) return cause;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (calls_[i].own().key == key) return accused(i, repairs.front().form);
-    }
-    return std::nullopt;
+    auto cause = accused(repairs.front());
+    return cause ? cause : repairs.front().cause;
   }
 
-  std::optional<Cause> accused(std::size_t step, const Form& form) const {
-    const auto instead = accused_for_.find(step);
-    return accused_of(of_, calls_[instead == accused_for_.end() ? step : instead->second], form,
-                      step);
+  std::optional<Cause> accused(const Repair& repair) const {
+    return accused_of(of_, calls_[repair.told], repair.form, repair.step);
   }
 
   Suspicions& of_;
