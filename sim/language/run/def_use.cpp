@@ -87,11 +87,15 @@ DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges) {
 }
 
 DefUse::Ids DefUse::made_of_until(const Ids& some, const std::set<Kind>& ends) const {
+  return made_of_until(some, [&](Id id) { return ends.contains(nodes_[id].kind); });
+}
+
+DefUse::Ids DefUse::made_of_until(const Ids& some, const std::function<bool(Id)>& ends) const {
   Ids all = some;
   std::vector<bool> seen(nodes_.size());
   for (const Id id : all) seen[id] = true;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (ends.contains(nodes_[all[i]].kind)) continue;
+    if (ends(all[i])) continue;
     for (const Id next : nodes_[all[i]].from) {
       if (!seen[next]) all.push_back(next);
       seen[next] = true;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -88,7 +89,8 @@ class DefUse {
   /// numbers of ranks among them, which are no values.
   Ids makes(const Ids& some) const;
   const Ids& makes_directly(Id id) const { return into_all_[id]; }
-  /// made_of() without what is behind nodes of these kinds.
+  /// made_of() without what is behind these nodes, or nodes of these kinds.
+  Ids made_of_until(const Ids& some, const std::function<bool(Id)>& ends) const;
   Ids made_of_until(const Ids& some, const std::set<Kind>& ends) const;
   bool any(const Ids& some, Kind kind) const;
   /// The nodes of a line.
