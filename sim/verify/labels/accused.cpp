@@ -161,6 +161,19 @@ std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call)
                            mean ? "an average of averages" : "one that all ranks have is meant"));
 }
 
+// A number of a piece, such as its length, where one device has that of the whole; a number of
+// ranks, 1 on one device, is a factor.
+std::optional<Cause> of_other_number(const MatchedCall& call) {
+  const auto number = [](const LoggedCall& of) {
+    return of.numbers.substr(0, of.numbers.find(','));
+  };
+  const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
+  if (own == meant || meant == "1") return std::nullopt;
+  return found(call, causes::kFactor,
+               fmt::format("{} takes {}, a number of the rank's own piece, where one device has {}",
+                           at(call), own, meant));
+}
+
 // Pieces of one operand are in the order of the ranks, those of another one are not.
 std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& layout,
                                     std::size_t mesh_dim) {
@@ -271,7 +284,8 @@ class Accusation {
                    fmt::format("{} takes another part than its rank's", at(call)));
     }
     if (auto first = first_part(call)) return first;
-    return scaled(of_, call, form);
+    auto factor = scaled(of_, call, form);
+    return factor ? factor : of_other_number(call);
   }
 
  private:

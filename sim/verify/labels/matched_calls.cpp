@@ -93,6 +93,7 @@ class Matching {
     } else if (first.kind == Kind::kCollective || (!here && first.name() == "slice")) {
       if (!pass_on(call)) return std::nullopt;  // a slice of everything is no call
     } else if (here) {
+      call.alone = other->second;
       call.whole_operands.assign(other->second->operands.begin(), other->second->operands.end());
       call.whole_results.assign(other->second->results.begin(), other->second->results.end());
     } else {

@@ -91,10 +91,9 @@ std::optional<GlobalValue> as_dealt(const GlobalValue& whole, const Label& label
 }
 
 // The same step of all passes of a loop.
-bool same_place(const MatchedCall& a, const MatchedCall& b) {
-  CallKey first = a.own().key, second = b.own().key;
-  std::get<4>(first) = std::get<4>(second) = 0;
-  return first == second;
+bool same_place(const MatchedCall& call, CallKey key) {
+  std::get<4>(key) = std::get<4>(call.own().key);
+  return key == call.own().key;
 }
 
 std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& all,
@@ -102,7 +101,7 @@ std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& a
   std::vector<std::vector<std::size_t>> groups;
   for (const std::size_t step : all) {
     const auto known = std::ranges::find_if(groups, [&](const std::vector<std::size_t>& group) {
-      return same_place(calls[group.front()], calls[step]);
+      return same_place(calls[group.front()], calls[step].own().key);
     });
     if (known == groups.end()) {
       groups.push_back({step});
@@ -254,6 +253,10 @@ class Accuser {
     Form form;
     std::vector<ChangedResult> changes;
     std::optional<Cause> cause = {};
+
+    bool is_in(const std::vector<MatchedCall>& calls) const {
+      return step < calls.size() && calls[step].own().key == changes.front().key;
+    }
   };
 
   // A step whose result no pieces or terms fit, by its shapes, stands behind the next one.
@@ -298,8 +301,9 @@ class Accuser {
     for (std::size_t k = 0; k < call.results.size(); ++k) {
       if (call.results[k] || !forms_of(call, k, layout_).empty()) continue;
       // Terms that are gathered, to be added up, have lost nothing.
-      const bool terms = call.own().kind == Kind::kCollective && call.operands[0]->has_terms();
-      behind_[static_cast<int>(i)] = behind < 0 && !terms ? static_cast<int>(i) : behind;
+      const bool gathers = call.own().kind == Kind::kCollective && behind < 0;
+      const bool stands = behind < 0 && !(gathers && call.operands[0]->has_terms());
+      behind_[static_cast<int>(i)] = stands ? static_cast<int>(i) : behind;
       return false;
     }
     accused_for_[i] = behind < 0 ? i : static_cast<std::size_t>(behind);
@@ -376,10 +380,10 @@ class Accuser {
       if (makes_terms(calls_[i]) && of_.has(calls_[i])) makers.push_back(i);
     }
     for (const auto& group : by_place(makers, calls_)) {  // the last one first
-      const MatchedCall first = calls_[group.front()];
+      const MatchedCall& first = calls_[group.front()];
       if (is_reduced_later(group.front())) continue;
       const auto passes = std::ranges::count_if(
-          calls_, [&](const MatchedCall& call) { return same_place(call, first); });
+          calls_, [&](const MatchedCall& call) { return same_place(call, first.own().key); });
       const auto reduce = [&](std::size_t i, const auto&) -> std::optional<Repair> {
         if (!makes_terms(calls_[i])) return std::nullopt;
         Form whole = reduced(*calls_[i].results[0], *calls_[i].whole_results[0], layout_);
@@ -387,8 +391,8 @@ class Accuser {
         return Repair{i, i, std::move(whole), std::move(changes)};
       };
       // Right by chance where further passes have terms.
-      const auto repairs = in_all_passes(first, reduce);
-      if (std::ssize(repairs) == passes) return terms_of(of_, first);
+      const auto repairs = in_all_passes(first.own().key, reduce);
+      if (std::ssize(repairs) == passes) return terms_of(of_, calls_[group.front()]);
     }
     return std::nullopt;
   }
@@ -396,26 +400,30 @@ class Accuser {
   // One step done right in all passes of a loop, of which some show once those before them are
   // mended; none if that does not mend the value.
   template <typename Make>
-  std::vector<Repair> in_all_passes(const MatchedCall& first, const Make& make) {
+  std::vector<Repair> in_all_passes(const CallKey place, const Make& make) {
     std::vector<Repair> repairs;
     std::set<CallKey> mended;
-    const std::vector<MatchedCall> as_they_were = calls_;
-    bool more = true, right = false;
-    while (more && !right && trials_ < 2 * kMostTrials) {
+    std::vector<MatchedCall> as_they_were;
+    const auto is_open = [&](const MatchedCall& call) {
+      return same_place(call, place) && !mended.contains(call.own().key);
+    };
+    bool right = false;
+    while (!right && trials_ < 2 * kMostTrials && std::ranges::any_of(calls_, is_open)) {
       const std::vector<std::size_t> lost = suspects();
-      more = false;
+      const std::size_t before = repairs.size();
       for (std::size_t i = 0; i < calls_.size(); ++i) {
-        if (!same_place(calls_[i], first) || mended.contains(calls_[i].own().key)) continue;
-        auto one = make(i, lost);
+        auto one = is_open(calls_[i]) ? make(i, lost) : std::nullopt;
         if (!one) continue;
         mended.insert(calls_[i].own().key);
         repairs.push_back(std::move(*one));
-        more = true;
       }
-      right = more && mends(repairs);
-      if (more && !right) calls_ = after_;
+      if (repairs.size() == before) break;
+      right = mends(repairs);
+      if (right) break;
+      if (as_they_were.empty()) as_they_were.swap(calls_);
+      calls_ = std::move(after_);
     }
-    calls_ = as_they_were;
+    if (!as_they_were.empty()) calls_ = std::move(as_they_were);
     return right ? std::move(repairs) : std::vector<Repair>();
   }
 
@@ -445,17 +453,17 @@ class Accuser {
 
   // The steps done right in each form.
   std::optional<Cause> together(const std::vector<std::size_t>& steps) {
-    const MatchedCall first = calls_[steps.front()];
+    const CallKey place = calls_[steps.front()].own().key;
     bool any = true;
     for (std::size_t which = 0; any && trials_ < kMostTrials; ++which) {
       any = false;
-      const auto repairs = in_all_passes(first, [&](std::size_t i, const auto& lost) {
+      const auto repairs = in_all_passes(place, [&](std::size_t i, const auto& lost) {
         auto one = std::ranges::count(lost, i) > 0 ? repair(i, which) : std::nullopt;
         any = any || one;
         return one;
       });
       for (const Repair& one : repairs) {
-        if (auto cause = accused(one)) return cause;
+        if (auto cause = one.is_in(calls_) ? accused(one) : std::nullopt) return cause;
       }
     }
     return std::nullopt;
@@ -477,9 +485,10 @@ class Accuser {
       if (!next) break;
       mended.insert(calls_[next->step].own().key);
       // What came to a collective had lost its meaning before it.
-      const MatchedCall& call = as_they_were[next->step];
-      const bool taken = call.own().kind == Kind::kCollective && !call.operands[0];
-      next->cause = taken && !repairs.empty() ? repairs.back().cause : accused(*next);
+      const bool taken = next->is_in(as_they_were) && !repairs.empty() &&
+                         as_they_were[next->step].own().kind == Kind::kCollective &&
+                         !as_they_were[next->step].operands[0];
+      next->cause = taken ? repairs.back().cause : accused(*next);
       repairs.push_back(std::move(*next));
       right = mends(repairs);
       if (!right) calls_ = after_;
@@ -497,8 +506,9 @@ class Accuser {
         repairs.erase(repairs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    auto cause = accused(repairs.front());
-    return cause ? cause : repairs.front().cause;
+    const Repair& first = repairs.front();
+    auto cause = first.is_in(calls_) ? accused(first) : std::nullopt;
+    return cause ? cause : first.cause;
   }
 
   std::optional<Cause> accused(const Repair& repair) const {

@@ -273,6 +273,18 @@ TEST_CASE("V-33 averages of what each rank computes of its terms are told where 
               "wrong: cause.missing-sum: sub in line 10 takes a term of an average over dp");
 }
 
+TEST_CASE("V-33 a number of the own rows is told beside one device's") {
+  const auto told = [](const char* rows) {
+    return told_of(walked("dp = 2", "x = \"f64[12@dp, 3]\"",
+                          fmt::format("xl = x.to_local()\nc = xl.t() @ xl\ndist.all_reduce(c)\n"
+                                      "out = from_local(c / ({} - 1), mesh=mesh)\n",
+                                      rows)),
+                   "out");
+  };
+  CHECK(told("x.shape[0]") == "verified");
+  check_tells(told("xl.shape[0]"), "wrong: cause.factor: div in line 10 takes 5, a number of the");
+}
+
 TEST_CASE("V-33 a sum of other numbers than counts is no count") {
   const auto told = [](const char* weights) {
     return told_of(walked("tp = 2", "x = \"f64[5@tp]\"\nw = \"f64[5@tp]\"",
