@@ -484,7 +484,7 @@ class Accuser {
       }
       if (!next) break;
       mended.insert(calls_[next->step].own().key);
-      // What came to a collective had lost its meaning before it.
+      // A collective only passes on what had lost its meaning before it.
       const bool taken = next->is_in(as_they_were) && !repairs.empty() &&
                          as_they_were[next->step].own().kind == Kind::kCollective &&
                          !as_they_were[next->step].operands[0];
