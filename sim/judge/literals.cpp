@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "sim/language/run/call_names.h"
 
@@ -39,35 +38,24 @@ const std::string* group_at(const Groups& groups, int line, std::int64_t size) {
 
 // A factor does not pass through these: a temperature before a softmax, a mark before a comparison
 // average nothing over ranks.
-bool keeps_factors(const FlowNode& node) {
+bool ends_factors(const FlowNode& node) {
   constexpr std::string_view kEnds[] = {
       "comparison", "exp",     "log",         "log2",    "log10",  "log1p",         "softmax",
       "tanh",       "sigmoid", "log_softmax", "expm1",   "cos",    "cross_entropy", "logsumexp",
       "gelu",       "silu",    "softplus",    "sin",     "argmax", "argmin",        "argsort",
       "sqrt",       "rsqrt",   "pow",         "floor",   "round",  "normalize",     "layer_norm",
       "erf",        "sign",    "logsigmoid",  "rms_norm"};
-  return node.kind != Flow::kDecides && !is_one_of(kEnds, node.op);
+  return node.kind == Flow::kDecides || is_one_of(kEnds, node.op);
 }
 
 // Reductions before a factor, or behind it.
 DefUse::Ids reductions_near(const DefUse& flow, DefUse::Id factor) {
-  DefUse::Ids found;
-  const auto walk = [&](const auto& next) {
-    std::set<DefUse::Id> seen;
-    DefUse::Ids open = next(factor);
-    while (!open.empty()) {
-      const DefUse::Id id = open.back();
-      open.pop_back();
-      const FlowNode& node = flow.nodes()[id];
-      if (!keeps_factors(node) || !seen.insert(id).second) continue;
-      if (node.kind == Flow::kReduced) found.push_back(id);
-      const DefUse::Ids more = next(id);
-      open.insert(open.end(), more.begin(), more.end());
-    }
-  };
-  walk([&](DefUse::Id id) { return flow.nodes()[id].from; });
-  walk([&](DefUse::Id id) { return flow.makes_directly(id); });
-  return found;
+  const auto ends = [&](DefUse::Id id) { return ends_factors(flow.nodes()[id]); };
+  DefUse::Ids near = flow.made_of_until(flow.nodes()[factor].from, ends);
+  const DefUse::Ids behind = flow.makes_until(flow.makes_directly(factor), ends);
+  near.insert(near.end(), behind.begin(), behind.end());
+  std::erase_if(near, [&](DefUse::Id id) { return flow.nodes()[id].kind != Flow::kReduced; });
+  return near;
 }
 
 }  // namespace

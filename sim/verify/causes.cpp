@@ -77,12 +77,6 @@ std::string source_of(double factor, const Evidence& evidence) {
   return text;
 }
 
-bool ranks_hold_the_whole(const Evidence& evidence) {
-  return !evidence.held.empty() && std::ranges::all_of(evidence.held, [&](const GlobalValue& held) {
-    return held.reals.size() == evidence.expected.reals.size();
-  });
-}
-
 // A sum over a mesh dim of the same size in place of one over `mesh_dim` gives the same numbers.
 std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
   const MeshLayout& layout = *evidence.layout;
@@ -189,23 +183,6 @@ Sentence step_off(const Evidence& evidence) {
         "its difference from {} is {} the expected one, and {}: what is added to {} was summed {}",
         known.name, text, source, known.name,
         *factor > 1 ? "without dividing by it" : "too seldom, or divided once too often");
-  }
-  return std::nullopt;
-}
-
-// The same for values that are added to a known one: w - lr * g with a g that is one rank's term.
-Sentence term_in_update(const Evidence& evidence) {
-  if (!ranks_hold_the_whole(evidence)) return std::nullopt;
-  for (const KnownValue& known : evidence.known) {
-    const Numbers base = broadcast(known.value, evidence.expected.meta);
-    if (base.empty() || largest_finite(base) == 0) continue;
-    Evidence rest = evidence;
-    rest.expected.reals = minus(evidence.expected.reals, base);
-    for (GlobalValue& held : rest.held) held.reals = minus(held.reals, base);
-    rest.relative = rounding::kDifference * evidence.relative;
-    if (const Sentence sentence = not_reduced(rest)) {
-      return fmt::format("of what is added to {}, {}", known.name, *sentence);
-    }
   }
   return std::nullopt;
 }
@@ -392,7 +369,6 @@ constexpr Hypothesis kHypotheses[] = {
     {causes::kMissingSum, not_reduced},      {causes::kFactor, factor_off},
     {causes::kOtherLabel, other_label},      {causes::kOtherLabel, joined_elsewhere},
     {causes::kOtherChunk, chunk_of_another}, {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update},
 };
 
 // A single number is often a multiple of another: there these come after a call that lost the

@@ -62,6 +62,14 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
                      text_of_list(index, ", "));
 }
 
+// "[2, 3] as f64[8@dp, 3]": without shape= each piece is taken for one of several like it.
+std::string text_of(const RecordedValue* held) {
+  if (held == nullptr) return "nothing";
+  const std::string type = type_string(held->value);
+  if (!held->value.distributed()) return type;
+  return fmt::format("[{}] as {}", text_of_list(held->value.local().shape(), ", "), type);
+}
+
 ValueFacts::Fits fits_of(bool terms, bool replicated) {
   using Fits = ValueFacts::Fits;
   return terms ? Fits::kTerms : replicated ? Fits::kReplicas : Fits::kPieces;
@@ -222,8 +230,7 @@ void OneValue::on_mesh(const DTensorSpec& spec, ValueReport& report) {
       Comparison comparison;
       comparison.agreement = Agreement::kWrong;
       comparison.what =
-          fmt::format("rank {} holds {}, others {}", rank,
-                      held == nullptr ? "nothing" : type_string(held->value), type_string(spec));
+          fmt::format("rank {} holds {}, others {}", rank, text_of(held), type_string(spec));
       report.replicas_differ = true;
       return add(report, comparison, Fits::kNo);
     }

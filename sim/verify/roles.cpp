@@ -23,7 +23,12 @@ class Roles {
     for (DefUse::Id id = 0; id < flow_.nodes().size(); ++id) {
       if (inputs.cut_elements.contains(flow_.line_of(id))) cut_.push_back(id);
     }
-    for (const ValueReport& report : reports) nodes_.push_back(nodes_of(flow_, report));
+    for (const ValueReport& report : reports) {
+      nodes_.push_back(nodes_of(flow_, report));
+      const bool right = report.facts.given && report.facts.fits == ValueFacts::Fits::kReplicas;
+      if (right) given_.insert(given_.end(), nodes_.back().begin(), nodes_.back().end());
+    }
+    std::ranges::sort(given_);
   }
 
   void find() {
@@ -57,9 +62,16 @@ class Roles {
     return std::ranges::any_of(of, [&](DefUse::Id id) {
       if (flow_.nodes()[id].kind == Kind::kDecides) return false;  // it is no part of the value
       return std::ranges::any_of(flow_.makes_directly(id), [&](DefUse::Id next) {
-        return is(next) || (flow_.nodes()[next].kind == Kind::kRead &&
+        return is(next) || (takes_all(next, id) && flow_.nodes()[next].kind == Kind::kRead &&
                             std::ranges::any_of(flow_.makes_directly(next), is));
       });
+    });
+  }
+
+  // Not what was computed of it in the same memory, as an element of it.
+  bool takes_all(DefUse::Id next, DefUse::Id id) const {
+    return std::ranges::none_of(flow_.makes_directly(id), [&](DefUse::Id part) {
+      return flow_.nodes()[part].kind == Kind::kComputed && holds(flow_.nodes()[next].from, part);
     });
   }
 
@@ -95,13 +107,25 @@ class Roles {
   Role role_of(const ValueReport& report, const Ids& of) const {
     const std::string& name = report.name;
     // Terms that a later line adds up are what [reference] says.
-    const bool given = report.facts.given && !(report.facts.agrees() && is_used(of));
+    const bool terms = report.facts.fits == ValueFacts::Fits::kTerms;
+    const bool given = report.facts.given && !(terms && is_used(of));
     if (report.spec != nullptr || report.claim || given) return Role::kClaim;
+    if (follows_given(of)) return Role::kOnTheWay;
     // A number that decides or counts is judged by what it leads to, as is what is made of sizes.
     if (report.number) return is_used(of) && report.at_end ? Role::kOnTheWay : Role::kClaim;
     if (report.last && inputs_.expected.contains(name)) return Role::kClaim;
     if (report.read || follows_at_once(of, Kind::kShown, !report.last)) return Role::kClaim;
     return is_used(of) || !has_data(flow_.made_of(of)) ? Role::kOnTheWay : Role::kSink;
+  }
+
+  // It is computed of nothing but names that [reference] has, and that are right.
+  bool follows_given(const Ids& of) const {
+    const Ids near = flow_.made_of_until(of, [&](DefUse::Id id) { return holds(given_, id); });
+    return meet(near, given_) && std::ranges::all_of(near, [&](DefUse::Id id) {
+             const Kind kind = flow_.nodes()[id].kind;
+             return holds(given_, id) || kind == Kind::kComputed || kind == Kind::kDefined ||
+                    kind == Kind::kRead;
+           });
   }
 
   // Each pass makes it of itself, and no claim or sink is made of it.
@@ -236,6 +260,7 @@ class Roles {
   std::vector<ValueReport>& reports_;
   std::vector<Ids> nodes_;  // by report
   Ids cut_;
+  Ids given_;
 };
 
 }  // namespace

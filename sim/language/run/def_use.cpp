@@ -70,7 +70,7 @@ DefUse::DefUse(const ast::Program& program) {
   }
 }
 
-DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges) {
+DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges, const Ends& ends) {
   std::vector<bool> seen(edges.size());
   Ids all;
   const auto add = [&](Id id) {
@@ -80,6 +80,7 @@ DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges) {
   };
   for (const Id id : some) add(id);
   for (std::size_t i = 0; i < all.size(); ++i) {
+    if (ends && ends(all[i])) continue;
     for (const Id next : edges[all[i]]) add(next);
   }
   std::ranges::sort(all);
@@ -87,18 +88,7 @@ DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges) {
 }
 
 DefUse::Ids DefUse::made_of_until(const Ids& some, const std::set<Kind>& ends) const {
-  Ids all = some;
-  std::vector<bool> seen(nodes_.size());
-  for (const Id id : all) seen[id] = true;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (ends.contains(nodes_[all[i]].kind)) continue;
-    for (const Id next : nodes_[all[i]].from) {
-      if (!seen[next]) all.push_back(next);
-      seen[next] = true;
-    }
-  }
-  std::ranges::sort(all);
-  return all;
+  return made_of_until(some, [&](Id id) { return ends.contains(nodes_[id].kind); });
 }
 
 DefUse::Ids DefUse::makes(const Ids& some) const {
@@ -108,7 +98,7 @@ DefUse::Ids DefUse::makes(const Ids& some) const {
     if (kind == Kind::kDecides || kind == Kind::kRank || kind == Kind::kWorld) continue;
     values.push_back(id);
   }
-  return reached(values, into_all_);
+  return makes_until(values, Ends());
 }
 
 DefUse::Ids DefUse::shown_at(std::uint32_t begin) const {

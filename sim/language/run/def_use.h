@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -71,6 +72,7 @@ class DefUse {
   using Id = std::uint32_t;
   using Ids = std::vector<Id>;  ///< sorted
   using Kind = FlowNode::Kind;
+  using Ends = std::function<bool(Id)>;
 
   explicit DefUse(const ast::Program& program);
 
@@ -83,13 +85,20 @@ class DefUse {
   /// The same for all values that a name gets.
   Ids held_by(std::string_view recorded) const;
   /// Everything that some nodes are made of, with the nodes themselves.
-  Ids made_of(const Ids& some) const { return reached(some, from_all_); }
+  Ids made_of(const Ids& some) const { return made_of_until(some, Ends()); }
   /// Everything that is made of them, and they themselves; not what follows from the conditions and
   /// numbers of ranks among them, which are no values.
   Ids makes(const Ids& some) const;
   const Ids& makes_directly(Id id) const { return into_all_[id]; }
-  /// made_of() without what is behind nodes of these kinds.
+  /// made_of() without what is behind these nodes, or nodes of these kinds.
+  Ids made_of_until(const Ids& some, const Ends& ends) const {
+    return reached(some, from_all_, ends);
+  }
   Ids made_of_until(const Ids& some, const std::set<Kind>& ends) const;
+  /// Some nodes, and all that is made of them up to these, with these.
+  Ids makes_until(const Ids& some, const Ends& ends) const {
+    return reached(some, into_all_, ends);
+  }
   bool any(const Ids& some, Kind kind) const;
   /// The nodes of a line.
   Ids on_line(int line) const;
@@ -109,7 +118,7 @@ class DefUse {
  private:
   friend class FlowWalk;
   using Edges = std::vector<Ids>;
-  static Ids reached(const Ids& some, const Edges& edges);
+  static Ids reached(const Ids& some, const Edges& edges, const Ends& ends);
 
   std::vector<FlowNode> nodes_;
   std::vector<int> lines_;  // by node

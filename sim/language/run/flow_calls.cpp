@@ -182,9 +182,10 @@ FlowWalk::Held FlowWalk::call_method(const ast::Expression& at, const ast::Attri
   const std::string_view name = method.name;
   const std::uint32_t begin = method.name_span.begin;
   const std::string mesh_dim = object.mesh ? dim_given_by(given, object.text) : "";
-  if (is_rank_member(name)) return rank_at(begin, is_place_along_dim(name) ? mesh_dim : "");
+  if (is_rank_member(name))
+    return number_at(Kind::kRank, begin, is_place_along_dim(name) ? mesh_dim : "");
   if (object.mesh) {
-    if (names_size(name)) return world_at(begin, mesh_dim);
+    if (names_size(name)) return number_at(Kind::kWorld, begin, mesh_dim);
     return part_along(object, mesh_dim);
   }
   if (name == "item" || name == "tolist") {
@@ -242,9 +243,9 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
   const std::string_view name = last_name(function);
   const std::uint32_t begin = at.span.begin;
   if (names_rank(name) || is_rank_member(name)) {
-    return rank_at(begin, name == "get_rank" ? dim_given_by(given) : "");
+    return number_at(Kind::kRank, begin, name == "get_rank" ? dim_given_by(given) : "");
   }
-  if (names_world(name)) return world_at(begin, dim_given_by(given));
+  if (names_world(name)) return number_at(Kind::kWorld, begin, dim_given_by(given));
   if (name == "backward" || name == "grad") {
     const Ids made = backward(begin, content(given.all));
     return name == "backward" ? Held() : computed(begin, made);

@@ -19,14 +19,8 @@ FlowWalk::Held FlowWalk::computed(std::uint32_t begin, const Ids& from) {
   return held;
 }
 
-FlowWalk::Held FlowWalk::rank_at(std::uint32_t begin, const std::string& mesh_dim) {
-  const Id made = node(Kind::kRank, begin, mesh_dim);
-  graph_.nodes_[made].name = mesh_dim;
-  return {.nodes = {made}};
-}
-
-FlowWalk::Held FlowWalk::world_at(std::uint32_t begin, const std::string& mesh_dim) {
-  const Id made = node(Kind::kWorld, begin, mesh_dim);
+FlowWalk::Held FlowWalk::number_at(Kind kind, std::uint32_t begin, const std::string& mesh_dim) {
+  const Id made = node(kind, begin, mesh_dim);
   graph_.nodes_[made].name = mesh_dim;
   return {.nodes = {made}};
 }
@@ -78,16 +72,17 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Name& node) 
 FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Attribute& node) {
   const Held object = evaluate(*node.object);
   const std::uint32_t begin = node.name_span.begin;
-  if (is_rank_member(node.name) && (object.mesh || object.module)) return rank_at(begin);
+  if (is_rank_member(node.name) && (object.mesh || object.module))
+    return number_at(Kind::kRank, begin);
   if (object.mesh) {
-    if (names_size(node.name)) return world_at(begin);
+    if (names_size(node.name)) return number_at(Kind::kWorld, begin);
     return object;
   }
   if (object.module) {
-    if (names_world(node.name)) return world_at(begin);
+    if (names_world(node.name)) return number_at(Kind::kWorld, begin);
     return object;
   }
-  if (is_rank_member(node.name)) return rank_at(begin);
+  if (is_rank_member(node.name)) return number_at(Kind::kRank, begin);
   if (node.name == "grad") return gradient_of(object);
   static const std::set<std::string, std::less<>> kAbout = {
       "dtype",  "device",      "type",    "placements", "is_leaf",   "requires_grad",

@@ -241,9 +241,9 @@ FlowWalk::Held FlowWalk::read(const std::string& name, std::uint32_t begin) {
   if (name == "mesh") {
     value.mesh = true;
   } else if (names_rank(name)) {
-    return rank_at(begin);
+    return number_at(Kind::kRank, begin);
   } else if (names_world(name)) {
-    return world_at(begin);
+    return number_at(Kind::kWorld, begin);
   } else if (kModules.contains(name) || find_function(name) != nullptr || parse_dtype(name)) {
     value.module = true;
   } else {

@@ -144,8 +144,8 @@ class FlowWalk {
   Held display(const ast::Expression& at, std::vector<Held> items);
   Held computed(std::uint32_t begin, const Ids& from);
   Held size_of(const ast::Expression& at, const Held& value);
-  Held rank_at(std::uint32_t begin, const std::string& mesh_dim = {});
-  Held world_at(std::uint32_t begin, const std::string& mesh_dim = {});
+  /// The number of ranks, or the rank's own.
+  Held number_at(Kind kind, std::uint32_t begin, const std::string& mesh_dim = {});
   static Held part_along(Held mesh, const std::string& mesh_dim);
   void note_read(std::uint32_t begin, const Held& value);
   bool has_entries(const Held& value) const;

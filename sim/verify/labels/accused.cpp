@@ -161,6 +161,19 @@ std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call)
                            mean ? "an average of averages" : "one that all ranks have is meant"));
 }
 
+// A number of a piece, such as its length, where one device has that of the whole; a number of
+// ranks, 1 on one device, is a factor.
+std::optional<Cause> of_other_number(const MatchedCall& call) {
+  const auto number = [](const LoggedCall& of) {
+    return of.numbers.substr(0, of.numbers.find(','));
+  };
+  const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
+  if (own == meant || meant == "1") return std::nullopt;
+  return found(call, causes::kFactor,
+               fmt::format("{} takes {}, a number of the rank's own piece, where one device has {}",
+                           at(call), own, meant));
+}
+
 // Pieces of one operand are in the order of the ranks, those of another one are not.
 std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& layout,
                                     std::size_t mesh_dim) {
@@ -243,7 +256,8 @@ class Accusation {
 
   std::optional<Cause> of(const MatchedCall& call, const Form& form, std::size_t step) const {
     if (call.own().kind == LoggedCall::Kind::kCollective) return of_collective(call, layout_);
-    if (call.own().kind == LoggedCall::Kind::kGradient) return of_gradient(form, step);
+    if (call.own().kind == LoggedCall::Kind::kGradient)
+      return of_gradient(form, static_cast<std::ptrdiff_t>(step));
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
     if (call.own().results[0].reals.size() > 1) {
@@ -252,11 +266,16 @@ class Accusation {
     // The mesh dim that cuts a dim which the call names explains more than others do, and one with
     // terms more than one that cuts.
     std::optional<Cause> cause;
+    bool of_term = false;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       auto lost = along(call, dim, form);
       if (lost && runs_along(call, dim)) return lost;
-      const bool cuts = cause && cause->id == causes::kOnPieces;
-      if (!cause || (cuts && lost && lost->id != causes::kOnPieces)) cause = std::move(lost);
+      const bool term = std::ranges::any_of(call.operands, [&](const auto& label) {
+        return label && label->placements[dim].is_partial();
+      });
+      if (!lost || (cause && (of_term || !term))) continue;
+      cause = std::move(lost);
+      of_term = term;
     }
     if (cause) return cause;
     if (by_rank(call)) {
@@ -265,7 +284,8 @@ class Accusation {
                    fmt::format("{} takes another part than its rank's", at(call)));
     }
     if (auto first = first_part(call)) return first;
-    return scaled(of_, call, form);
+    auto factor = scaled(of_, call, form);
+    return factor ? factor : of_other_number(call);
   }
 
  private:
@@ -314,7 +334,10 @@ class Accusation {
     const std::string& name = layout_.names()[mesh_dim];
     const bool adds =
         whole && (call.own().name().starts_with("add") || call.own().name().starts_with("sub"));
-    if (adds && form.placements[mesh_dim].is_partial()) return added(call, *whole, mesh_dim);
+    if (adds && form.placements[mesh_dim].is_partial()) {
+      if (call.own().pass == Pass::kBackward) return of_gradient(form, &call - calls_.data());
+      return added(call, *whole, mesh_dim);
+    }
     const ReduceOp op = call.operands[term]->placements[mesh_dim].op;
     return found(call, is_extreme(op) ? causes::kOtherReduction : causes::kMissingSum,
                  fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
@@ -333,11 +356,11 @@ class Accusation {
   }
 
   // A gradient that was reduced between two backward passes takes terms again.
-  std::optional<Cause> of_gradient(const Form& form, std::size_t step) const {
+  std::optional<Cause> of_gradient(const Form& form, std::ptrdiff_t step) const {
     const LoggedCall* reduced = nullptr;
-    for (std::size_t i = 0; i < step; ++i) {
-      if (calls_[i].own().kind == LoggedCall::Kind::kCollective && of_.has(calls_[i]))
-        reduced = &calls_[i].own();
+    for (int i = 0; i < step; ++i) {
+      const MatchedCall& call = calls_[static_cast<std::size_t>(i)];
+      if (is_collective(i) && of_.has(call)) reduced = &call.own();
     }
     const bool terms = std::ranges::any_of(
         form.placements, [](const Placement& placement) { return placement.is_partial(); });
@@ -386,7 +409,8 @@ class Accusation {
         fmt::format("{} runs on pieces of {}", at(call), cut_text(call, operand, mesh_dim)));
   }
 
-  // An average, maximum or minimum of pieces is a term, and the mistake is where it was taken.
+  // An average, maximum or minimum of pieces is a term, and the mistake is where it was taken;
+  // unless it was reduced in between, over another mesh dim.
   std::optional<Cause> average_for_whole(const MatchedCall& call, std::size_t mesh_dim) const {
     std::vector<int> open;
     const auto follow = [&](const MatchedCall& one) {
@@ -394,7 +418,9 @@ class Accusation {
         if (!one.operands[i]) continue;
         const Placement& placement = one.operands[i]->placements[mesh_dim];
         const bool average = placement.is_partial() && placement.op != ReduceOp::kSum;
-        if (average && one.producers[i] >= 0) open.push_back(one.producers[i]);
+        const int maker = one.producers[i];
+        if (!average || maker < 0 || is_collective(maker)) continue;
+        open.push_back(maker);
       }
     };
     follow(call);
@@ -411,6 +437,10 @@ class Accusation {
       follow(term_of);
     }
     return std::nullopt;
+  }
+
+  bool is_collective(int step) const {
+    return calls_[static_cast<std::size_t>(step)].own().kind == LoggedCall::Kind::kCollective;
   }
 
   // Results that, weighted by how many elements each rank has, make the whole one.
@@ -449,6 +479,8 @@ class Accusation {
 
   std::optional<Cause> mean_over(const MatchedCall& call, std::size_t mesh_dim,
                                  const std::vector<double>& counts) const {
+    const auto whole = [](double count) { return count == std::round(count); };
+    if (!std::ranges::all_of(counts, whole)) return std::nullopt;  // sums of other numbers
     const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
     const auto share = [&](std::size_t index) {
       const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));

@@ -171,8 +171,22 @@ class LoggingObserver final : public ForwardingObserver {
     if (open_.plain) values.push_back(whole_value(x.local()));
   }
 
+  // The copy with which a collective fills a tensor is a part of it, and one rank makes none.
+  bool fills() const {
+    const auto last = static_cast<int>(calls_.size()) - 1;
+    return logs() && last >= 0 && calls_.back().kind == LoggedCall::Kind::kCollective &&
+           open_.row != nullptr && open_.row->op.base == "aten::copy_" &&
+           open_.producers.size() == 2 && open_.producers[1] == last;
+  }
+
   void end() {
-    if (logs()) calls_.push_back(std::move(open_));
+    if (fills()) {
+      for (auto& [storage, writer] : writers_) {
+        if (writer == static_cast<int>(calls_.size())) --writer;
+      }
+    } else if (logs()) {
+      calls_.push_back(std::move(open_));
+    }
     open_ = {};
   }
 

@@ -32,12 +32,11 @@ bool is_cut_in(const Sources& sources, std::size_t dim, const auto& way) {
 }
 
 // Equal terms are a replica that is off by a factor, unless they are counts or sums of pieces, or
-// made of such terms. A mask looks like a term only by chance, and one rank's value, or a single
-// number, like a maximum, unless the call gives one or has taken one; sorted pieces look like dealt
-// rows.
+// made of such terms. A mask looks like a term only by chance, and numbers like a maximum, unless
+// the call gives one or has taken one; sorted pieces look like dealt rows.
 bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
                   const GlobalValue& whole, const std::string& name, bool reduced,
-                  const Sources& sources, const MeshLayout& layout, double relative) {
+                  const Sources& sources, const MeshLayout& layout) {
   if (label.by_rows() && name.find("sort") != std::string::npos) return true;
   const bool gives = name.find("max") != name.npos || name.find("min") != name.npos ||
                      name == "any" || name == "all";
@@ -51,11 +50,7 @@ bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
     const bool counts = !reduced && (is_cut_in(sources, dim, is_same) ||
                                      (adds && is_cut_in(sources, dim, is_other)));
     if (!counts && alike_along(held, layout, dim)) return true;
-    if (!is_extreme(placement.op)) {
-      if (whole.meta.dtype == DType::kBool) return true;
-    } else if (!taken && one_holds_all(held, whole, relative)) {
-      return true;
-    }
+    if (is_extreme(placement.op) ? !taken : whole.meta.dtype == DType::kBool) return true;
   }
   return false;
 }
@@ -98,6 +93,7 @@ class Matching {
     } else if (first.kind == Kind::kCollective || (!here && first.name() == "slice")) {
       if (!pass_on(call)) return std::nullopt;  // a slice of everything is no call
     } else if (here) {
+      call.alone = other->second;
       call.whole_operands.assign(other->second->operands.begin(), other->second->operands.end());
       call.whole_results.assign(other->second->results.begin(), other->second->results.end());
     } else {
@@ -135,20 +131,21 @@ class Matching {
     call.whole_results[0] = put_together(held, label, layout_);
   }
 
+  // The operand is what a step before it made, with views in between.
   bool pass_on(MatchedCall& call) const {
-    call.whole_operands.emplace_back();
-    if (!call.producers.empty() && call.producers[0] >= 0) {
-      // Several results: the operand is the one with its numbers on this rank.
-      const MatchedCall& producer = calls_[static_cast<std::size_t>(call.producers[0])];
-      for (std::size_t i = 0; i < producer.own().results.size(); ++i) {
-        if (same_numbers(producer.own().results[i], call.own().operands[0]) &&
-            i < producer.whole_results.size()) {
-          call.whole_operands[0] = producer.whole_results[i];
-        }
-      }
+    std::optional<GlobalValue>& whole = call.whole_operands.emplace_back();
+    for (int step = call.producers.empty() ? -1 : call.producers[0]; step >= 0 && !whole;) {
+      const MatchedCall& producer = calls_[static_cast<std::size_t>(step)];
+      const std::vector<GlobalValue>& made = producer.own().results;
+      const auto at = std::ranges::find_if(made, [&](const GlobalValue& result) {
+        return same_numbers(result, call.own().operands[0]);
+      });
+      const auto place = static_cast<std::size_t>(at - made.begin());
+      if (place < producer.whole_results.size()) whole = producer.whole_results[place];
+      step = producer.producers.empty() || at != made.end() ? -1 : producer.producers[0];
     }
     call.whole_results = call.whole_operands;
-    return call.whole_operands[0].has_value();
+    return whole.has_value();
   }
 
   Labels labels_of(const MatchedCall& call, Values values,
@@ -161,8 +158,8 @@ class Matching {
       std::optional<Label>& label = result.emplace_back();
       if (held.size() != call.held.size() || !wholes[i]) continue;
       label = label_of(held, *wholes[i], layout_, relative_);
-      if (label && is_by_chance(*label, held, *wholes[i], call.own().name(), reduced, sources,
-                                layout_, relative_)) {
+      const std::string name = call.own().name();
+      if (label && is_by_chance(*label, held, *wholes[i], name, reduced, sources, layout_)) {
         label.reset();
       }
     }

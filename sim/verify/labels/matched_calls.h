@@ -17,6 +17,7 @@ using Labels = std::vector<std::optional<Label>>;
 /// Values and labels are those of the step's tensors, lists flattened.
 struct MatchedCall {
   std::vector<const LoggedCall*> held;  ///< by mesh index
+  const LoggedCall* alone = nullptr;    ///< of one device, which has it not always
   /// The same values of one device; a collective's and a to_local's are those that are put
   /// together.
   std::vector<std::optional<GlobalValue>> whole_operands, whole_results;

@@ -91,10 +91,9 @@ std::optional<GlobalValue> as_dealt(const GlobalValue& whole, const Label& label
 }
 
 // The same step of all passes of a loop.
-bool same_place(const MatchedCall& a, const MatchedCall& b) {
-  CallKey first = a.own().key, second = b.own().key;
-  std::get<4>(first) = std::get<4>(second) = 0;
-  return first == second;
+bool same_place(const MatchedCall& call, CallKey key) {
+  std::get<4>(key) = std::get<4>(call.own().key);
+  return key == call.own().key;
 }
 
 std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& all,
@@ -102,7 +101,7 @@ std::vector<std::vector<std::size_t>> by_place(const std::vector<std::size_t>& a
   std::vector<std::vector<std::size_t>> groups;
   for (const std::size_t step : all) {
     const auto known = std::ranges::find_if(groups, [&](const std::vector<std::size_t>& group) {
-      return same_place(calls[group.front()], calls[step]);
+      return same_place(calls[group.front()], calls[step].own().key);
     });
     if (known == groups.end()) {
       groups.push_back({step});
@@ -250,8 +249,14 @@ class Accuser {
   /// A step and its results as they should be.
   struct Repair {
     std::size_t step;
+    std::size_t told;  ///< the step that is accused
     Form form;
     std::vector<ChangedResult> changes;
+    std::optional<Cause> cause = {};
+
+    bool is_in(const std::vector<MatchedCall>& calls) const {
+      return step < calls.size() && calls[step].own().key == changes.front().key;
+    }
   };
 
   // A step whose result no pieces or terms fit, by its shapes, stands behind the next one.
@@ -282,6 +287,7 @@ class Accuser {
         !std::ranges::all_of(call.results, &std::optional<Label>::has_value) &&
         std::ranges::all_of(call.whole_results, &std::optional<GlobalValue>::has_value);
     if (!lost || call.own().kind == Kind::kToLocal) return false;
+    accused_for_[i] = i;
     if (call.own().kind == Kind::kGradient) return true;
     if (flattens(call) || is_of_own_loss(call)) return false;
     int behind = -1;
@@ -294,7 +300,10 @@ class Accuser {
     }
     for (std::size_t k = 0; k < call.results.size(); ++k) {
       if (call.results[k] || !forms_of(call, k, layout_).empty()) continue;
-      behind_[static_cast<int>(i)] = behind < 0 ? static_cast<int>(i) : behind;
+      // Terms that are gathered, to be added up, have lost nothing.
+      const bool gathers = call.own().kind == Kind::kCollective && behind < 0;
+      const bool stands = behind < 0 && !(gathers && call.operands[0]->has_terms());
+      behind_[static_cast<int>(i)] = stands ? static_cast<int>(i) : behind;
       return false;
     }
     accused_for_[i] = behind < 0 ? i : static_cast<std::size_t>(behind);
@@ -336,7 +345,7 @@ class Accuser {
       if (told == nullptr) told = chosen[k];
     }
     if (!any) return std::nullopt;
-    return Repair{step, *told, changes_of(call, chosen, layout_)};
+    return Repair{step, accused_for_.at(step), *told, changes_of(call, chosen, layout_)};
   }
 
   // A term that several steps take for the whole: all are right if it is reduced where it was made.
@@ -356,46 +365,66 @@ class Accuser {
         std::vector<const Form*> chosen(maker.results.size());
         chosen[static_cast<std::size_t>(at - maker.own().results.begin())] = &whole;
         auto changes = changes_of(maker, chosen, layout_);
-        repairs.push_back({step, std::move(whole), std::move(changes)});
+        repairs.push_back({step, step, std::move(whole), std::move(changes)});
       }
     }
     if (repairs.empty() || trials_ >= kMostTrials || !mends(repairs)) return std::nullopt;
-    return accused(repairs.front().step, repairs.front().form);
+    return accused(repairs.front());
   }
 
   // Terms that steps behind them take as they are, in all passes of a loop: the last step whose
-  // terms are to be reduced. Those of a pass show once the pass before is mended.
+  // terms are to be reduced.
   std::optional<Cause> reduced_where_made() {
     std::vector<std::size_t> makers;
     for (std::size_t i = calls_.size(); i-- > 0;) {
       if (makes_terms(calls_[i]) && of_.has(calls_[i])) makers.push_back(i);
     }
-    const auto groups = by_place(makers, calls_);  // the last one first
-    for (const auto& group : groups) {
+    for (const auto& group : by_place(makers, calls_)) {  // the last one first
       const MatchedCall& first = calls_[group.front()];
       if (is_reduced_later(group.front())) continue;
       const auto passes = std::ranges::count_if(
-          calls_, [&](const MatchedCall& call) { return same_place(call, first); });
-      std::vector<Repair> repairs;
-      std::set<CallKey> mended;
-      const std::vector<MatchedCall>* calls = &calls_;
-      for (bool more = true; more && trials_ < 2 * kMostTrials; calls = &after_) {
-        more = false;
-        for (std::size_t i = 0; i < calls->size(); ++i) {
-          const MatchedCall& call = (*calls)[i];
-          const bool known = !same_place(call, first) || !makes_terms(call);
-          if (known || !mended.insert(call.own().key).second) continue;
-          Form whole = reduced(*call.results[0], *call.whole_results[0], layout_);
-          auto changes = changes_of(call, {&whole}, layout_);
-          repairs.push_back({i, std::move(whole), std::move(changes)});
-          more = true;
-        }
-        if (!more || !mends(repairs)) continue;
-        if (std::ssize(repairs) == passes) return terms_of(of_, first);
-        break;  // right by chance: further passes have terms
-      }
+          calls_, [&](const MatchedCall& call) { return same_place(call, first.own().key); });
+      const auto reduce = [&](std::size_t i, const auto&) -> std::optional<Repair> {
+        if (!makes_terms(calls_[i])) return std::nullopt;
+        Form whole = reduced(*calls_[i].results[0], *calls_[i].whole_results[0], layout_);
+        auto changes = changes_of(calls_[i], {&whole}, layout_);
+        return Repair{i, i, std::move(whole), std::move(changes)};
+      };
+      // Right by chance where further passes have terms.
+      const auto repairs = in_all_passes(first.own().key, reduce);
+      if (std::ssize(repairs) == passes) return terms_of(of_, calls_[group.front()]);
     }
     return std::nullopt;
+  }
+
+  // One step done right in all passes of a loop, of which some show once those before them are
+  // mended; none if that does not mend the value.
+  template <typename Make>
+  std::vector<Repair> in_all_passes(const CallKey place, const Make& make) {
+    std::vector<Repair> repairs;
+    std::set<CallKey> mended;
+    std::vector<MatchedCall> as_they_were;
+    const auto is_open = [&](const MatchedCall& call) {
+      return same_place(call, place) && !mended.contains(call.own().key);
+    };
+    bool right = false;
+    while (!right && trials_ < 2 * kMostTrials && std::ranges::any_of(calls_, is_open)) {
+      const std::vector<std::size_t> lost = suspects();
+      const std::size_t before = repairs.size();
+      for (std::size_t i = 0; i < calls_.size(); ++i) {
+        auto one = is_open(calls_[i]) ? make(i, lost) : std::nullopt;
+        if (!one) continue;
+        mended.insert(calls_[i].own().key);
+        repairs.push_back(std::move(*one));
+      }
+      if (repairs.size() == before) break;
+      right = mends(repairs);
+      if (right) break;
+      if (as_they_were.empty()) as_they_were.swap(calls_);
+      calls_ = std::move(after_);
+    }
+    if (!as_they_were.empty()) calls_ = std::move(as_they_were);
+    return right ? std::move(repairs) : std::vector<Repair>();
   }
 
   // Some reduction over a dim of its terms takes what is made of the step.
@@ -424,13 +453,18 @@ class Accuser {
 
   // The steps done right in each form.
   std::optional<Cause> together(const std::vector<std::size_t>& steps) {
-    for (std::size_t which = 0; trials_ < kMostTrials; ++which) {
-      std::vector<Repair> repairs;
-      for (const std::size_t step : steps) {
-        if (auto one = repair(step, which)) repairs.push_back(std::move(*one));
+    const CallKey place = calls_[steps.front()].own().key;
+    bool any = true;
+    for (std::size_t which = 0; any && trials_ < kMostTrials; ++which) {
+      any = false;
+      const auto repairs = in_all_passes(place, [&](std::size_t i, const auto& lost) {
+        auto one = std::ranges::count(lost, i) > 0 ? repair(i, which) : std::nullopt;
+        any = any || one;
+        return one;
+      });
+      for (const Repair& one : repairs) {
+        if (auto cause = one.is_in(calls_) ? accused(one) : std::nullopt) return cause;
       }
-      if (repairs.empty()) return std::nullopt;
-      if (mends(repairs)) return accused(repairs.front().step, repairs.front().form);
     }
     return std::nullopt;
   }
@@ -441,7 +475,6 @@ class Accuser {
     std::vector<Repair> repairs;
     std::set<CallKey> mended;
     const std::vector<MatchedCall> as_they_were = calls_;
-    std::optional<Cause> cause;  // of the first
     bool right = false;
     while (!right && trials_ < kMostTrials) {
       std::optional<Repair> next;
@@ -451,14 +484,17 @@ class Accuser {
       }
       if (!next) break;
       mended.insert(calls_[next->step].own().key);
-      if (repairs.empty()) cause = accused(next->step, next->form);
+      // A collective only passes on what had lost its meaning before it.
+      const bool taken = next->is_in(as_they_were) && !repairs.empty() &&
+                         as_they_were[next->step].own().kind == Kind::kCollective &&
+                         !as_they_were[next->step].operands[0];
+      next->cause = taken ? repairs.back().cause : accused(*next);
       repairs.push_back(std::move(*next));
       right = mends(repairs);
       if (!right) calls_ = after_;
     }
     calls_ = as_they_were;
     if (!right) return std::nullopt;
-    const CallKey first = repairs.front().changes.front().key;
     // An offset by rank that is put right hides the step to whose result it was added.
     const auto feeds = [&](const Repair& from, const Repair& to) {
       const MatchedCall& call = calls_[to.step];
@@ -470,18 +506,13 @@ class Accuser {
         repairs.erase(repairs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    const CallKey& key = repairs.front().changes.front().key;
-    if (key == first) return cause;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (calls_[i].own().key == key) return accused(i, repairs.front().form);
-    }
-    return std::nullopt;
+    const Repair& first = repairs.front();
+    auto cause = first.is_in(calls_) ? accused(first) : std::nullopt;
+    return cause ? cause : first.cause;
   }
 
-  std::optional<Cause> accused(std::size_t step, const Form& form) const {
-    const auto instead = accused_for_.find(step);
-    return accused_of(of_, calls_[instead == accused_for_.end() ? step : instead->second], form,
-                      step);
+  std::optional<Cause> accused(const Repair& repair) const {
+    return accused_of(of_, calls_[repair.told], repair.form, repair.step);
   }
 
   Suspicions& of_;

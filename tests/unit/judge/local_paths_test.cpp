@@ -192,4 +192,139 @@ TEST_CASE("V-33 an average that a step takes in each pass is told where it is ma
   }
 }
 
+TEST_CASE("V-33 a replica that each pass adds to a term is told, in all passes of the loop") {
+  const auto told = [](int n, const char* add) {
+    return told_of(walked(fmt::format("tp = {}", n), "a = \"f64[12@tp, 4]\"\nb = \"f64[4]\"",
+                          fmt::format("al, p = a.to_local(), b.to_local()\nseen = al.norm()\n"
+                                      "for i in range(2):\n    t = al.t() @ (al @ p)\n    {}\n"
+                                      "    p = (t / 9).tanh()\nout = from_local(p, mesh=mesh)\n",
+                                      add)),
+                   "out");
+  };
+  for (const int n : {2, 3}) {
+    CHECK(told(n, "dist.all_reduce(t); t = t + 0.5 * p") == "verified");
+    check_tells(told(n, "t = t + 0.5 * p; dist.all_reduce(t)"),
+                "wrong: cause.term-added: add in line 12 adds what all ranks hold alike");
+    check_tells(told(n, "t = t + 0.5 * p"),
+                "wrong: cause.missing-sum: add in line 12 takes a term");
+  }
+}
+
+TEST_CASE("V-33 a gradient that is reduced after each micro batch is told where it is") {
+  const auto told = [](const char* each, const char* last) {
+    return told_of(walked("dp = 2", "x = \"f64[12@dp, 4]\"\nw0 = \"f64[4, 2]\"",
+                          fmt::format("w = w0.to_local().clone().requires_grad_()\n"
+                                      "for rows in x.to_local().chunk(2):\n"
+                                      "    loss = (rows @ w).pow(2).sum() / 12\n"
+                                      "    loss.backward()\n    {}\n{}\n"
+                                      "out = from_local(w.detach() - 0.1 * w.grad, mesh=mesh)\n",
+                                      each, last)),
+                   "out");
+  };
+  CHECK(told("seen = loss.item()", "dist.all_reduce(w.grad)") == "verified");
+  check_tells(told("dist.all_reduce(w.grad)", "seen = loss.item()"),
+              "wrong: cause.term-added: backward adds each rank's term to a gradient that "
+              "all_reduce in line 12 has reduced");
+}
+
+TEST_CASE("V-33 a part of a whole tensor is told behind a view and behind a collective") {
+  const auto told = [](const char* part) {
+    return told_of(
+        walked("dp = 2", "x = \"f64[12@dp, 4]\"\nw0 = \"f64[24]\"",
+               fmt::format("w = w0.to_local().clone().requires_grad_()\n"
+                           "loss = (x.to_local() @ w.view(4, 6)).pow(2).sum()\nloss.backward()\n"
+                           "g = w.grad\ndist.all_reduce(g)\nk = 24 // world_size\n"
+                           "own = w.detach(){0} - 0.1 * g{0}\n"
+                           "out = from_local(own, mesh=mesh, dp=S(0))\n",
+                           part)),
+        "out");
+  };
+  CHECK(told("[rank * k:(rank + 1) * k]") == "verified");
+  check_tells(told("[:k]"),
+              "wrong: cause.other-chunk: slice in line 14 takes 12 of 24 along dim 0");
+}
+
+TEST_CASE("V-33 gathered terms are told where they are added up") {
+  const auto told = [](const char* mean) {
+    return told_of(walked("dp = 2", "x = \"f64[12@dp, 3]\"",
+                          fmt::format("xl = x.to_local()\n"
+                                      "m = all_gather(xl.mean(0).unsqueeze(0), 0, group=\"dp\")\n"
+                                      "c = (xl - m.{}).exp()\n"
+                                      "out = from_local(c, mesh=mesh, dp=S(0))\n",
+                                      mean)),
+                   "out");
+  };
+  CHECK(told("mean(0)") == "verified");
+  check_tells(told("sum(0)"), "wrong: cause.factor: sum in line 9 gives 2 times");
+}
+
+TEST_CASE("V-33 averages of what each rank computes of its terms are told where it does") {
+  const auto told = [](const char* line) {
+    return told_of(walked("dp = 2", "x = \"f64[12@dp, 3]\"",
+                          fmt::format("xl = x.to_local()\nm = xl.mean(0)\n"
+                                      "dist.all_reduce(m, op=dist.ReduceOp.AVG)\n{}\n"
+                                      "dist.all_reduce(c, op=dist.ReduceOp.AVG)\n"
+                                      "out = from_local(c, mesh=mesh)\n",
+                                      line)),
+                   "out");
+  };
+  CHECK(told("c = (xl - m).t() @ (xl - m) / xl.shape[0]") == "verified");
+  check_tells(told("c = torch.cov(xl.t(), correction=0)"),
+              "wrong: cause.missing-sum: sub in line 10 takes a term of an average over dp");
+}
+
+TEST_CASE("V-33 a number of the own rows is told beside one device's") {
+  const auto told = [](const char* rows) {
+    return told_of(walked("dp = 2", "x = \"f64[12@dp, 3]\"",
+                          fmt::format("xl = x.to_local()\nc = xl.t() @ xl\ndist.all_reduce(c)\n"
+                                      "out = from_local(c / ({} - 1), mesh=mesh)\n",
+                                      rows)),
+                   "out");
+  };
+  CHECK(told("x.shape[0]") == "verified");
+  check_tells(told("xl.shape[0]"), "wrong: cause.factor: div in line 10 takes 5, a number of the");
+}
+
+TEST_CASE("V-33 a sum of other numbers than counts is no count") {
+  const auto told = [](const char* weights) {
+    return told_of(walked("tp = 2", "x = \"f64[5@tp]\"\nw = \"f64[5@tp]\"",
+                          fmt::format("e = w.to_local().exp()\nz = {}\n"
+                                      "y = (e * x.to_local()).sum() / z\n"
+                                      "out = all_reduce(y, \"sum\", group=\"tp\")\n",
+                                      weights)),
+                   "out");
+  };
+  CHECK(told("all_reduce(e.sum(), \"sum\", group=\"tp\")") == "verified");
+  check_tells(told("e.sum()"), "wrong: cause.missing-sum: div in line 10 takes a term of a sum");
+}
+
+TEST_CASE("V-34 an element that is printed does not print the list that it is taken out of") {
+  const ScenarioResult result =
+      walked("tp = 2", "x = \"f64[12@tp]\"",
+             "v, i = x.to_local().max(0)\ni = i + mesh.coordinate(\"tp\") * 6\n"
+             "vs = all_gather(v.unsqueeze(0), 0, group=\"tp\")\n"
+             "js = all_gather(i.unsqueeze(0), 0, group=\"tp\")\n"
+             "best = js[vs.argmax()]\nprint(best.item())\n");
+  CHECK(result.met());
+  CHECK(count_values(result.judgement.values)[Outcome::kDiffers] == 0);
+  CHECK(told_of(result, "js") == "on the way");
+}
+
+TEST_CASE("V-34 a number that is computed of a name of [reference] is right with it") {
+  const auto judged = [](const char* reduce, const char* print) {
+    return run_scenario(
+        test::scenario_of(fmt::format(
+            "[mesh]\ndp = 2\n[inputs]\nx = \"f64[8@dp, 3]\"\n[program]\ncode = \"\"\"\n"
+            "out = x.to_local().sum(0).pow(2)\n{}\nprint({}.item())\n\"\"\"\n[reference]\n"
+            "code = \"\"\"\nout = x[:4].sum(0).pow(2) + x[4:].sum(0).pow(2)\n\"\"\"\n",
+            reduce, print)),
+        all_ops(), {});
+  };
+  const ScenarioResult right = judged("dist.all_reduce(out)", "out.norm()");
+  CHECK(right.met());
+  CHECK(count_values(right.judgement.values)[Outcome::kDiffers] == 0);
+  CHECK_FALSE(judged("seen = 0", "out.norm()").met());
+  CHECK_FALSE(judged("dist.all_reduce(out)", "all_reduce(out.norm(), \"sum\")").met());
+}
+
 }  // namespace shardlab

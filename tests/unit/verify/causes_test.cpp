@@ -132,17 +132,6 @@ TEST_CASE("a number that differs between ranks is named with what each of them h
   CHECK(names(evidence, "n is not the same on all ranks: 2.5 on rank 0, 4 on rank 1"));
 }
 
-TEST_CASE("the terms that ranks add to a weight are named if their sum or mean is expected") {
-  const MeshLayout* x = mesh_of({2}, {"x"});
-  Evidence evidence = replicas(x, {{2 - 0.5, 3 + 1}, {2 - 1.5, 3 + 2}}, {2 - 2, 3 + 3});
-  evidence.known.push_back({"w", numbers({2}, {2, 3})});
-  CHECK(
-      names(evidence, "of what is added to w, the ranks along x hold different values whose sum"));
-  evidence.expected = numbers({2}, {2 - 1, 3 + 1.5});
-  evidence.known.front() = {"v", numbers({2}, {2, 3})};
-  CHECK(names(evidence, "whose mean is the expected one"));
-}
-
 TEST_CASE("rows of a table that are taken for others, or added, are told by number") {
   const MeshLayout* x = mesh_of({2}, {"x"});
   Evidence evidence = replicas(x, {{0}, {0}}, {0});

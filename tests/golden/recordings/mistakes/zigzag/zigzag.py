@@ -1,4 +1,4 @@
-"""Each rank has the first and the last part of a sequence that are left, and gathers keys; a mistake:
+"""Each rank has an early and a late part of a sequence, and gathers keys; a mistake:
 
     zigzag.py [own_mask | own_count | own_positions]
 
