@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/checkpoint/explain.h"
+#include "sim/checkpoint/lone_tensors.h"
 
 namespace shardlab {
 
@@ -18,15 +19,6 @@ struct TensorDifference {
   std::string wrong = {};        ///< if no mistake gives all of it: indices of dim 0 that differ
   std::optional<CheckpointMistake> mistake = {};
   bool tried = false;  ///< the mistake's edits were applied to B, and gave A
-};
-
-/// A name that only one has.
-struct LoneTensor {
-  std::string name, type;
-  bool in_a = true;
-  std::string same = {};     ///< a tensor of the other with equal elements; empty: none
-  std::string near = {};     ///< a name of the other that is like it; empty: none
-  std::string pattern = {};  ///< fits it alone in B
 };
 
 struct CheckpointComparison {

@@ -22,6 +22,7 @@ struct MadeTensor {
   void make(std::function<std::string()> by) {
     elements = std::move(by);
     rows = nullptr;
+    variants.clear();
   }
   std::int64_t item() const { return type == nullptr ? 0 : type->bytes; }
   std::int64_t bytes() const { return product(shape) * item(); }
@@ -37,6 +38,8 @@ MadeTensors tensors_of(const Checkpoint& checkpoint);
 /// Calls take(bytes) for parts of its elements of a multiple of 16 bytes, in their order; all at
 /// once if it is edited. False: take() was, which ends it.
 bool for_blocks(const MadeTensor& tensor, const std::function<bool(std::string_view)>& take);
+/// Elements of these indices of dim 0.
+std::string rows_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to);
 /// Null if there is none.
 const MadeTensor* find(const MadeTensors& tensors, std::string_view name);
 
@@ -82,6 +85,7 @@ struct Swap {
     const std::int64_t outer = at / r / a / b, j = at / r / a % b, i = at / r % a;
     return ((outer * a + i) * b + j) * r + at % r;
   }
+  Swap inverse() const { return {o, b, a, r}; }
   std::string text() const;  ///< "o, a, b, r"
 };
 std::string swapped(const std::string& elements, std::int64_t item, const Swap& swap);
