@@ -28,6 +28,26 @@ bool equal_as(const std::string& a, DType from, const std::string& b, DType to) 
   return equal;
 }
 
+// Whether elements differ in these boxes alone.
+bool differs_within(const TensorPair& pair, const std::vector<Box>& boxes) {
+  const auto item = static_cast<std::size_t>(pair.type->bytes);
+  for (std::size_t at = 0; !boxes.empty() && at < pair.a.size(); at += item) {
+    if (pair.a.compare(at, item, pair.b, at, item) == 0) continue;
+    Dims place = pair.shape_a;
+    auto rest = static_cast<std::int64_t>(at / item);
+    for (std::size_t dim = place.size(); dim-- > 0; rest /= pair.shape_a[dim])
+      place[dim] = rest % pair.shape_a[dim];
+    const bool inside = std::ranges::any_of(boxes, [&](const Box& box) {
+      bool in = true;
+      for (std::size_t dim = 0; dim < place.size(); ++dim)
+        in = in && place[dim] >= box.from[dim] && place[dim] < box.from[dim] + box.shape[dim];
+      return in;
+    });
+    if (!inside) return false;
+  }
+  return !boxes.empty();
+}
+
 class Comparer {
  public:
   Comparer(const MadeTensors& a, const MadeTensors& b) : a_(a), b_(b) {
@@ -100,6 +120,11 @@ class Comparer {
         alike(a, b) ? static_cast<void>(++out_.equal) : out_.differences.push_back(found);
       return;
     }
+    for (const MadeTensor* one : {&a, &b}) {
+      for (const Box& hole : one->holes)
+        out_.others.push_back(
+            fmt::format("{}: no piece of {} has {}", a.name, one == &a ? "A" : "B", text_of(hole)));
+    }
     const bool equal = pass_over(a, b);
     for (const auto& variant : a.variants) {
       const std::string elements = variant();
@@ -160,7 +185,11 @@ class Comparer {
     if (unexplained_ < kMostUnexplained) {
       if (a.type == b.type) pair.tail = beside(a, -1);
       if (a.type == b.type) pair.head = beside(a, 1);
-      found.mistake = shardlab::explain(pair);
+      if (same_shape && differs_within(pair, b.holes)) {
+        found.mistake = {"piece-missing", "no piece of B has=" + text_of(b.holes[0]), {}, {}};
+      } else {
+        found.mistake = shardlab::explain(pair);
+      }
       if (!found.mistake) look_elsewhere(a, b, found);
       if (found.mistake && !found.mistake->edits.empty() && found.mistake->id != "tied-differ")
         found.mistake->edits.insert(found.mistake->edits.end(), narrowed.begin(), narrowed.end());

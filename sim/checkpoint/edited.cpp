@@ -477,6 +477,9 @@ MadeTensors tensors_of(const Checkpoint& checkpoint) {
       checkpoint.read(tensor, part, out);
     };
     if (tensor.shape.empty() || tensor.type == nullptr) tensors.back().rows = nullptr;
+    for (const PieceFault& fault : faults_of(tensor)) {
+      if (fault.pieces.empty()) tensors.back().holes.push_back(fault.box);
+    }
     std::int64_t held = 0;
     for (const StoredPiece& piece : tensor.pieces) held += product(piece.box.shape);
     for (std::size_t i = 1; held > tensor.count() && i < tensor.pieces.size(); ++i) {

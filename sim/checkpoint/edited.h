@@ -23,11 +23,13 @@ struct MadeTensor {
     elements = std::move(by);
     rows = nullptr;
     variants.clear();
+    holes.clear();
   }
   std::int64_t item() const { return type == nullptr ? 0 : type->bytes; }
   std::int64_t bytes() const { return product(shape) * item(); }
   /// The same with each of several pieces that have the same part.
   std::vector<std::function<std::string()>> variants = {};
+  std::vector<Box> holes = {};    ///< no piece has their elements, which are zeros
   std::string type_text() const;  ///< "f32[8, 16]"
   std::string text() const { return "'" + name + "' " + type_text(); }
 };

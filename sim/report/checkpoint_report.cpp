@@ -51,21 +51,13 @@ class Folded {
   std::map<std::string, std::size_t> places_;
 };
 
-std::string box_text(const Box& box) {
-  std::vector<std::string> dims;
-  for (std::size_t dim = 0; dim < box.from.size(); ++dim) {
-    dims.push_back(fmt::format("{}:{}", box.from[dim], box.from[dim] + box.shape[dim]));
-  }
-  return fmt::format("[{}]", text_of_list(dims, ", "));
-}
-
 std::string fault_text(const Checkpoint& checkpoint, const StoredTensor& tensor,
                        const PieceFault& fault) {
-  if (fault.pieces.empty()) return fmt::format("no piece has {}", box_text(fault.box));
+  if (fault.pieces.empty()) return fmt::format("no piece has {}", text_of(fault.box));
   std::vector<std::string> files;
   for (const std::size_t piece : fault.pieces)
     files.push_back(plain(checkpoint.files()[tensor.pieces[piece].file]));
-  return fmt::format("{} is in {}", box_text(fault.box), text_of_list(files, " and in "));
+  return fmt::format("{} is in {}", text_of(fault.box), text_of_list(files, " and in "));
 }
 
 std::string files_text(const Checkpoint& checkpoint, const StoredTensor& tensor) {
@@ -182,7 +174,7 @@ std::string stored_tensor_text(const Checkpoint& checkpoint, const StoredTensor&
     for (std::size_t dim = 0; dim < piece.box.from.size(); ++dim)
       holding.view.dims.push_back({{{piece.box.from[dim], piece.box.shape[dim]}}});
     holdings.push_back(std::move(holding));
-    table += fmt::format("  {:>4}  {}  {}\n", holdings.back().rank, box_text(piece.box),
+    table += fmt::format("  {:>4}  {}  {}\n", holdings.back().rank, text_of(piece.box),
                          plain(checkpoint.files()[piece.file]));
   }
   std::string text = fmt::format("{} {}, {}\n", plain(tensor.name), tensor.text(),

@@ -215,6 +215,22 @@ class Checkpoints(Program):
         self.assertIn(struct.pack("<4f", 1, -2, 3, 4), data)
         self.assertIn("two tensors are called 'a.b'", self.refused("show", folder / "twice.pt"))
 
+    def test_elements_that_no_piece_has_are_told_in_a_comparison(self):
+        """The file of one rank was not copied."""
+        self.write("a.safetensors", w=([4, 4], range(1, 17)), zeros=([4], [0] * 4))
+        self.fine("reshard", "a.safetensors", "ranks", "--mesh", "dp=2,tp=2", "--to",
+                  "w = [_@dp, _@tp]", "--to", "zeros = [_@dp]")
+        self.fine("reshard", "--check", "a.safetensors", "ranks")
+        (self.folder / "ranks/shard-00001-model-00001-of-00001.safetensors").unlink()
+        for one, other, side in (("a.safetensors", "ranks", "B"), ("ranks", "a.safetensors", "A")):
+            code, output, _ = self.shardlab("reshard", "--check", one, other)
+            self.assertEqual(code, 1)
+            self.assertIn(f"  w: no piece of {side} has [0:2, 0:2]\n", output)
+            self.assertIn(f"  zeros: no piece of {side} has [0:2]\n", output)
+        code, output, _ = self.shardlab("reshard", "--check", "a.safetensors", "ranks")
+        self.assertIn("    piece-missing; no piece of B has=[0:2, 0:2]\n", output)
+        self.assertEqual(self.shardlab("reshard", "--check", "ranks", "ranks")[0], 1)
+
     def test_a_dtype_that_is_not_read_is_refused_by_tensor(self):
         packed = ROOT / "tests/golden/checkpoints/refused/packed.pt"
         self.assertIn("  packed  float4_e2m1fn_x2[2]", self.fine("show", packed))
