@@ -74,7 +74,6 @@ class Comparer {
       if (a.elements && b.elements) explain(a, b, one);
     }
     look_for_names(known_, b_, differing(), out_.lone);
-    for (TensorDifference& one : out_.differences) name_alone(one);
     try_edits();
     return std::move(out_);
   }
@@ -248,16 +247,6 @@ class Comparer {
     if (left.empty()) found.mistake = {"piece-missing", told, {}, {}};
   }
 
-  // Its edits fit no other tensor.
-  void name_alone(TensorDifference& one) const {
-    const std::string alone = pattern_of(one.name, b_);
-    for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i) {
-      Edit& edit = one.mistake->edits[i];
-      if (edit.option != "tie" && edit.text.starts_with(one.name + " "))
-        edit.text.replace(0, one.name.size(), alone);
-    }
-  }
-
   // Those that do not give A are left out, and the others are tried again without them.
   void try_edits() {
     const auto leave_out = [&](const auto& is_wrong) {
@@ -265,15 +254,6 @@ class Comparer {
         if (one.mistake && !one.mistake->edits.empty() && is_wrong(one)) one.mistake->edits.clear();
       }
     };
-    leave_out([&](const TensorDifference& one) {
-      MadeTensors copy = b_;
-      try {
-        apply(one.mistake->edits[0], copy);
-        return false;
-      } catch (const Error&) {
-        return true;
-      }
-    });
     try_together();
     leave_out([](const TensorDifference& one) { return !one.tried; });
     if (!out_.mended) try_together();
@@ -282,22 +262,41 @@ class Comparer {
   // Tensors that were exchanged need each other's edits.
   void try_together() {
     MadeTensors mended = b_;
+    out_.repairs = repairs();
     try {
-      for (const Edit& edit : repairs_of(out_)) apply(edit, mended);
+      for (const Edit& edit : out_.repairs) apply(edit, mended);
     } catch (const Error&) {
       return;
     }
     out_.mended = mended.size() == a_.size();
+    std::map<std::string_view, const MadeTensor*> by_name;
+    for (const MadeTensor& one : mended) by_name.emplace(one.name, &one);
     for (TensorDifference& one : out_.differences) {
-      const MadeTensor &a = *known_.in_a.at(one.name), *b = find(mended, one.name);
-      if (!one.mistake || one.mistake->edits.empty() || b == nullptr || !alike(a, *b)) continue;
+      const MadeTensor& a = *known_.in_a.at(one.name);
+      const auto b = by_name.find(one.name);
+      if (!one.mistake || one.mistake->edits.empty() || b == by_name.end()) continue;
+      if (!alike(a, *b->second)) continue;
       const std::uint64_t hash = hash_words(0, a.elements());
-      one.tried = hash == hash_words(0, b->elements());
+      one.tried = hash == hash_words(0, b->second->elements());
     }
     out_.mended = out_.mended && std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
                   std::ranges::all_of(mended, [&](const MadeTensor& one) {
                     return known_.in_a.contains(one.name);
                   });
+  }
+
+  // Edits by which B becomes A, in their order: new names are made from others at last.
+  std::vector<Edit> repairs() const {
+    std::vector<Edit> first, second;
+    for (const TensorDifference& one : out_.differences) {
+      for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i)
+        (i == 0 ? first : second).push_back(one.mistake->edits[i]);
+    }
+    for (const LoneTensor& one : out_.lone) {
+      if (one.edit) (one.edit->option == "tie" ? second : first).push_back(*one.edit);
+    }
+    first.insert(first.end(), second.begin(), second.end());
+    return folded(first, b_);
   }
 
   const MadeTensors &a_, &b_;
@@ -311,19 +310,6 @@ class Comparer {
 CheckpointComparison compare(const MadeTensors& a, const MadeTensors& b,
                              const std::function<void(std::int64_t, std::int64_t)>& progress) {
   return Comparer(a, b).compare(progress);
-}
-
-std::vector<Edit> repairs_of(const CheckpointComparison& comparison) {
-  std::vector<Edit> first, second;
-  for (const TensorDifference& one : comparison.differences) {
-    for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i)
-      (i == 0 ? first : second).push_back(one.mistake->edits[i]);
-  }
-  for (const LoneTensor& one : comparison.lone) {
-    if (one.edit) (one.edit->option == "tie" ? second : first).push_back(*one.edit);
-  }
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
 }
 
 }  // namespace shardlab

@@ -26,8 +26,9 @@ struct CheckpointComparison {
   std::vector<TensorDifference> differences;
   std::vector<LoneTensor> lone;
   std::vector<std::string>
-      others;           ///< other differences, and tensors that are not read, a line each
-  bool mended = false;  ///< all repairs were applied to B, and gave A
+      others;                 ///< other differences, and tensors that are not read, a line each
+  std::vector<Edit> repairs;  ///< by which B becomes A, in their order
+  bool mended = false;        ///< all of them were applied to B, and gave A
   bool ok() const { return differences.empty() && lone.empty() && others.empty(); }
 };
 
@@ -36,8 +37,5 @@ struct CheckpointComparison {
 ///   fails  Value: elements that cannot be read
 CheckpointComparison compare(const MadeTensors& a, const MadeTensors& b,
                              const std::function<void(std::int64_t, std::int64_t)>& progress);
-
-/// The edits by which B becomes A, in their order.
-std::vector<Edit> repairs_of(const CheckpointComparison& comparison);
 
 }  // namespace shardlab

@@ -457,6 +457,12 @@ std::string pattern_of(const std::string& name, const MadeTensors& tensors) {
   return (others ? "^" : "") + name;
 }
 
+std::size_t fits_of(const std::string& pattern, const MadeTensors& tensors) {
+  return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const MadeTensor& one) {
+    return name_like(one.name, pattern, "").has_value();
+  }));
+}
+
 std::string MadeTensor::type_text() const {
   return fmt::format("{}[{}]", type == nullptr ? "?" : type->name, text_of_list(shape, ", "));
 }

@@ -61,6 +61,8 @@ struct EditOption {
 std::pair<std::string, std::string> two_parts(const Edit& edit, std::string_view separator);
 /// A name as the pattern that fits this one of the tensors alone: "^w" beside "optim.w.exp_avg".
 std::string pattern_of(const std::string& name, const MadeTensors& tensors);
+/// The number of tensors that a pattern fits.
+std::size_t fits_of(const std::string& pattern, const MadeTensors& tensors);
 /// All options. A name in one is whole parts of tensors' names between dots; "{i}" in it is any one
 /// part, the same on both sides, and "*" any text; behind "^" it is all of the name.
 const std::vector<EditOption>& edit_options();

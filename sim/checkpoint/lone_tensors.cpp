@@ -2,7 +2,6 @@
 #include "sim/checkpoint/lone_tensors.h"
 
 #include <algorithm>
-#include <climits>
 
 #include "base/nearest.h"
 #include "base/text_of_list.h"
@@ -17,7 +16,10 @@ struct LoneTensors {
   void find() {
     constexpr std::size_t kMost = 200;
     std::vector<std::string> names[2];
-    for (const LoneTensor& one : lone_) names[one.in_a ? 0 : 1].push_back(one.name);
+    for (LoneTensor& one : lone_) {
+      names[one.in_a ? 0 : 1].push_back(one.name);
+      if (one.in_a) in_a_.emplace(one.name, &one);
+    }
     for (LoneTensor& one : lone_) {
       if (lone_.size() <= kMost) one.near = nearest(one.name, names[one.in_a ? 1 : 0]).value_or("");
       if (!one.in_a && is_read(one)) look_for_name(one);
@@ -39,7 +41,7 @@ struct LoneTensors {
         lone_, [](const LoneTensor& one) { return !one.in_a || !one.same.empty(); });
     for (LoneTensor& one : lone_) {
       const bool used = one.edit || (!one.same.empty() && !known_.in_b.contains(one.same));
-      if (!one.in_a && !used && whole) one.edit = {"drop", pattern_in_b(one.name)};
+      if (!one.in_a && !used && whole) one.edit = {"drop", one.name};
     }
   }
   const MadeTensor& tensor_of(const LoneTensor& one) const {
@@ -48,29 +50,30 @@ struct LoneTensors {
   bool is_read(const LoneTensor& one) const {
     return tensor_of(one).type != nullptr && tensor_of(one).elements;
   }
-  LoneTensor* lone_in_a(const std::string& name) {
-    const auto found = std::ranges::find(lone_, name, &LoneTensor::name);
-    return found != lone_.end() && found->in_a ? &*found : nullptr;
+  LoneTensor* lone_in_a(const std::string& name) const {
+    const auto found = in_a_.find(name);
+    return found == in_a_.end() ? nullptr : found->second;
   }
 
   // The name that is most alike, where several have the same elements.
   void look_for_name(LoneTensor& one) {
-    std::vector<const MadeTensor*> found = known_.same_in_a(tensor_of(one), known_.by_hash);
-    if (!found.empty() && known_.in_b.contains(found[0]->name)) one.same = found[0]->name;
-    if (found.empty()) found = known_.same_in_a(tensor_of(one), known_.constant);
-    LoneTensor* best = nullptr;
-    int least = INT_MAX;
-    for (const MadeTensor* same : found) {
-      LoneTensor* other = lone_in_a(same->name);
-      if (other == nullptr || !other->same.empty()) continue;
-      const int distance = edit_distance(one.name, other->name);
-      if (distance < least) best = other;
-      least = std::min(least, distance);
+    const auto open = [&](const MadeTensor& tensor) {
+      const LoneTensor* other = lone_in_a(tensor.name);
+      return other != nullptr && other->same.empty();
+    };
+    std::vector<const MadeTensor*> found = known_.same_in_a(tensor_of(one), known_.by_hash, open);
+    if (found.empty()) found = known_.same_in_a(tensor_of(one), known_.constant, open);
+    if (found.empty()) {
+      found = known_.same_in_a(tensor_of(one), known_.by_hash);
+      if (!found.empty() && known_.in_b.contains(found[0]->name)) one.same = found[0]->name;
+      return;
     }
-    if (best == nullptr) return;
+    const MadeTensor* best = *std::ranges::min_element(found, {}, [&](const MadeTensor* same) {
+      return found.size() == 1 ? 0 : edit_distance(one.name, same->name);
+    });
     one.same = best->name;
-    best->same = one.name;
-    one.edit = {"rename", fmt::format("{} -> {}", pattern_in_b(one.name), best->name)};
+    lone_in_a(best->name)->same = one.name;
+    one.edit = {"rename", fmt::format("{} -> {}", one.name, best->name)};
   }
 
   // Tensors of one that are, one behind the other, a tensor of the other one.
@@ -144,9 +147,8 @@ struct LoneTensors {
     if (joined && whole.in_a) names[0] = pattern_in_b(names[0]);
     const std::string pattern = stacked ? numbered(names) : text_of_list(names, ", ");
     if ((!joined && !stacked) || pattern.empty()) return std::nullopt;
-    return Edit{
-        whole.in_a ? (joined ? "join" : "stack") : (joined ? "split" : "unstack"),
-        fmt::format("{} = {}", whole.in_a ? whole.name : pattern_in_b(whole.name), pattern)};
+    return Edit{whole.in_a ? (joined ? "join" : "stack") : (joined ? "split" : "unstack"),
+                fmt::format("{} = {}", whole.name, pattern)};
   }
 
   // "^experts.{e}.w" of "experts.0.w", "experts.1.w" and so on; empty of other names.
@@ -170,7 +172,48 @@ struct LoneTensors {
   const MadeTensors& b_;
   const std::set<std::string>& differing_;
   std::vector<LoneTensor>& lone_;
+  std::map<std::string, LoneTensor*> in_a_ = {};  // of these
 };
+
+// A name with letters in place of the numbers that are parts of it. Those of a further name are to
+// be these, one by one; empty if they are not.
+std::string with_letters(std::string_view name, std::vector<std::string>& numbers, bool first) {
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string_view part : parts_of_text(name, ".")) {
+    text += text.empty() ? "" : ".";
+    if (part.empty() || part.find_first_not_of("0123456789") != part.npos) {
+      text += part;
+      continue;
+    }
+    if (first) numbers.emplace_back(part);
+    if (count >= numbers.size() || numbers[count] != part) return "";
+    text += fmt::format("{{{}}}", static_cast<char>('i' + count++ % 18));
+  }
+  return text;
+}
+
+// "^layers.{i}.w -> blocks.{i}.w", the form of the edits of all layers. Empty: it has none.
+std::string form_of(const Edit& edit) {
+  const bool names = edit.option == "rename" || edit.option == "split" || edit.option == "unstack";
+  const std::size_t end = std::min(edit.text.find(' '), edit.text.size());
+  if (edit.option == "tie" || edit.option == "join" || edit.option == "stack") return "";
+  std::vector<std::string> numbers;
+  std::string form = "^" + with_letters(edit.text.substr(0, end), numbers, true);
+  if (numbers.empty()) return "";
+  if (!names) return form + edit.text.substr(end);
+  const std::size_t right = edit.text.find(' ', end + 1) + 1;
+  form += edit.text.substr(end, right - end);
+  for (std::string_view comma;
+       const auto name : parts_of_text(std::string_view(edit.text).substr(right), ", ")) {
+    const std::size_t colon = std::min(name.find(':'), name.size());
+    const std::string one = with_letters(name.substr(0, colon), numbers, false);
+    if (one.empty()) return "";
+    form += fmt::format("{}{}{}", comma, one, name.substr(colon));
+    comma = ", ";
+  }
+  return form;
+}
 
 }  // namespace
 
@@ -178,8 +221,10 @@ bool alike(const MadeTensor& a, const MadeTensor& b) {
   return a.type == b.type && a.shape == b.shape;
 }
 
-std::vector<const MadeTensor*> KnownTensors::same_in_a(const MadeTensor& tensor,
-                                                       const ByHash& hashes) const {
+std::vector<const MadeTensor*> KnownTensors::same_in_a(
+    const MadeTensor& tensor, const ByHash& hashes,
+    const std::function<bool(const MadeTensor&)>& wanted) const {
+  constexpr std::size_t kMost = 64;
   std::uint64_t hash = 0;
   for_blocks(tensor, [&](std::string_view block) {
     hash = hash_words(hash, block);
@@ -187,10 +232,37 @@ std::vector<const MadeTensor*> KnownTensors::same_in_a(const MadeTensor& tensor,
   });
   std::vector<const MadeTensor*> same;
   const auto found = hashes.find(hash);
-  for (const MadeTensor* one : found == hashes.end() ? same : found->second) {
-    if (alike(*one, tensor) && one->elements() == tensor.elements()) same.push_back(one);
+  if (found == hashes.end()) return same;
+  const std::string elements = tensor.elements();
+  for (const MadeTensor* one : found->second) {
+    if (same.size() == kMost) break;
+    if (wanted && !wanted(*one)) continue;
+    if (alike(*one, tensor) && one->elements() == elements) same.push_back(one);
   }
   return same;
+}
+
+std::vector<Edit> folded(const std::vector<Edit>& edits, const MadeTensors& tensors) {
+  std::map<std::string, std::size_t> counts;
+  std::vector<std::string> forms;
+  for (const Edit& edit : edits) ++counts[edit.option + forms.emplace_back(form_of(edit))];
+  std::vector<Edit> result;
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    Edit edit = edits[i];
+    std::size_t& count = counts.at(edit.option + forms[i]);
+    const std::string left = forms[i].substr(0, forms[i].find(' '));
+    // 0: it is there already.
+    if (!left.empty() && count > 1 && fits_of(left, tensors) == count) {
+      result.push_back({edit.option, forms[i]});
+      count = 0;
+    }
+    if (!left.empty() && count == 0) continue;
+    const std::string name = edit.text.substr(0, edit.text.find(' '));
+    const bool of_b = edit.option != "tie" && edit.option != "join" && edit.option != "stack";
+    if (of_b) edit.text.replace(0, name.size(), pattern_of(name, tensors));
+    result.push_back(std::move(edit));
+  }
+  return result;
 }
 
 void look_for_names(const KnownTensors& known, const MadeTensors& b,

@@ -2,6 +2,7 @@
 // same elements, and what makes A's of B's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,12 +30,18 @@ struct KnownTensors {
   std::map<std::string, const MadeTensor*> in_a, in_b;
   ByHash by_hash, constant;  ///< one value all over is no sign of where it is from
 
-  /// Tensors of A with these elements.
-  std::vector<const MadeTensor*> same_in_a(const MadeTensor& tensor, const ByHash& hashes) const;
+  /// Tensors of A with these elements that are wanted, 64 at most; null: all are.
+  std::vector<const MadeTensor*> same_in_a(
+      const MadeTensor& tensor, const ByHash& hashes,
+      const std::function<bool(const MadeTensor&)>& wanted = nullptr) const;
 };
 
 /// Whether type and shape are equal.
 bool alike(const MadeTensor& a, const MadeTensor& b);
+
+/// The same edits of these tensors, which they name as they are called: one in place of those of
+/// all layers, and none that fits another tensor, too.
+std::vector<Edit> folded(const std::vector<Edit>& edits, const MadeTensors& tensors);
 
 /// Fills in `same`, `near` and `edit`. `differing`: names of both whose elements differ.
 void look_for_names(const KnownTensors& known, const MadeTensors& b,

@@ -292,6 +292,17 @@ class Checkpoints(Program):
                     shell=True, cwd=self.folder, capture_output=True, encoding="utf-8", check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+        # One edit for all layers, and one line; the patterns fit no moment.
+        layers = {f"layers.{i}.w": ([2], [i, 1]) for i in range(12)}
+        moments = {f"optim.m.layers.{i}.w": ([2], [i, 2]) for i in range(12)}
+        self.write("a.safetensors", **layers, **moments)
+        self.write("b.safetensors", **moments, **{f"m.{key}": w for key, w in layers.items()})
+        _, output, _ = self.shardlab("reshard", "--check", "a.safetensors", "b.safetensors")
+        self.assertIn("  m.layers.*.w  f32[2]  in B alone, equal to layers.*.w    x 12\n", output)
+        self.assertTrue(output.endswith("C --rename '^m.layers.{i}.w -> layers.{i}.w'\n"), output)
+        self.fine("reshard", "b.safetensors", "c.safetensors", "--force", "--rename",
+                  "^m.layers.{i}.w -> layers.{i}.w")
+        self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
         # Nothing is dropped that may be what A has under another name.
         self.write("a.safetensors", a=q, last=ones)
         self.write("b.safetensors", b=([4, 2], range(40, 48)), last=ones)

@@ -109,7 +109,7 @@ TEST_CASE("B-52 edits of a tensor fit no other whose name has its own as a part"
     const CheckpointComparison found = compare(a, b, nullptr);
     CHECK(found.mended);
     MadeTensors mended = b;
-    for (const Edit& edit : repairs_of(found)) apply(edit, mended);
+    for (const Edit& edit : found.repairs) apply(edit, mended);
     for (const MadeTensor& one : a) CHECK(find(mended, one.name)->elements() == one.elements());
   }
 }
@@ -132,7 +132,7 @@ TEST_CASE("B-52 a tied tensor that B lacks is tied again to the one that B has")
   const auto edits_of = [](const MadeTensors& a, const MadeTensors& b) {
     const CheckpointComparison found = compare(a, b, nullptr);
     std::string text = found.mended ? "mended" : "not mended";
-    for (const Edit& edit : repairs_of(found)) text += " " + edit.option + " " + edit.text;
+    for (const Edit& edit : found.repairs) text += " " + edit.option + " " + edit.text;
     return text;
   };
   CHECK(edits_of({embed, head}, {embed}) == "mended tie head = embed");
