@@ -155,7 +155,6 @@ class Comparer {
 
   void explain(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
     if (found.mistake) return;
-    const bool same_shape = a.shape == b.shape;
     for (const MadeTensor* same : known_.same_in_a(b, known_.by_hash)) {
       found.mistake = {"names-exchanged",
                        "b=" + same->name,
@@ -164,6 +163,16 @@ class Comparer {
                        {}};
       break;
     }
+    const bool looks = unexplained_ < kMostUnexplained;
+    explain_pair(a, b, looks, found);
+    if (!found.mistake && looks) look_elsewhere(a, b, found);
+    if (found.mistake) found.wrong.clear();
+    unexplained_ += found.mistake ? 0 : 1;
+  }
+
+  // Two tensors are in memory here, and no others of their size.
+  void explain_pair(const MadeTensor& a, const MadeTensor& b, bool looks, TensorDifference& found) {
+    const bool same_shape = a.shape == b.shape;
     TensorPair pair{a.name, b.type, a.shape, b.shape, a.elements(), b.elements(), "", ""};
     std::vector<Edit> narrowed;  // back to A's dtype, if B's holds all of it
     if (a.type != b.type) {
@@ -181,7 +190,7 @@ class Comparer {
     }
     if (same_shape) found.counts = count_differences(pair);
     if (found.mistake) return;
-    if (unexplained_ < kMostUnexplained) {
+    if (looks) {
       if (a.type == b.type) pair.tail = beside(a, -1);
       if (a.type == b.type) pair.head = beside(a, 1);
       if (same_shape && differs_within(pair, b.holes)) {
@@ -189,12 +198,11 @@ class Comparer {
       } else {
         found.mistake = shardlab::explain(pair);
       }
-      if (!found.mistake) look_elsewhere(a, b, found);
-      if (found.mistake && !found.mistake->edits.empty() && found.mistake->id != "tied-differ")
+      if (found.mistake && !found.mistake->edits.empty())
         found.mistake->edits.insert(found.mistake->edits.end(), narrowed.begin(), narrowed.end());
+      if (found.mistake) return;
     }
-    unexplained_ += found.mistake ? 0 : 1;
-    if (same_shape && !found.mistake) found.wrong = wrong_indices(pair);
+    if (same_shape) found.wrong = wrong_indices(pair);
   }
 
   std::set<std::string> differing() const {
@@ -205,9 +213,9 @@ class Comparer {
 
   // Contents that A ties to others, or rows of another tensor.
   void look_elsewhere(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
-    for (const MadeTensor* tied : known_.same_in_a(a, known_.by_hash)) {
-      if (tied == &a || !known_.in_b.contains(tied->name) || differing().contains(tied->name))
-        continue;
+    const auto is_other = [&](const MadeTensor& one) { return &one != &a; };
+    for (const MadeTensor* tied : known_.same_in_a(a, known_.by_hash, is_other)) {
+      if (!known_.in_b.contains(tied->name) || differing().contains(tied->name)) continue;
       found.mistake = {"tied-differ",
                        "tied with=" + tied->name,
                        {{"tie", fmt::format("{} = {}", a.name, tied->name)}},
