@@ -69,8 +69,9 @@ struct Autopsy {
 /// `dumps` in any order.
 ///   fails  Value: two dumps of one rank; a dump of another job, by name
 Autopsy autopsy_of(std::vector<FlightDump> dumps, const FlightWords& words);
-/// Reads the files, or all files of the folders, on `workers` threads.
+/// Reads the files, or all files of the folders, on `workers` threads. Those of a folder that are
+/// no dumps, and whose names end in no rank, are noted.
 std::vector<FlightDump> read_flight_dumps(const std::vector<std::string>& paths, FlightWords& words,
-                                          std::size_t workers);
+                                          std::size_t workers, std::vector<std::string>& notes);
 
 }  // namespace shardlab

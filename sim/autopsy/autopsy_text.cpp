@@ -168,7 +168,7 @@ Json Autopsy::json(const FlightWords& words) const {
 }
 
 std::vector<FlightDump> read_flight_dumps(const std::vector<std::string>& paths, FlightWords& words,
-                                          std::size_t workers) {
+                                          std::size_t workers, std::vector<std::string>& notes) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     if (!std::filesystem::is_directory(path)) {
@@ -197,9 +197,13 @@ std::vector<FlightDump> read_flight_dumps(const std::vector<std::string>& paths,
   for (std::size_t i = 1; i < std::min(workers, files.size()); ++i) threads.emplace_back(work);
   work();
   threads.clear();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!failures[i]) continue;
+    const bool other = rank_in(files[i]) < 0 && std::ranges::count(paths, files[i]) == 0;
+    if (!other) std::rethrow_exception(failures[i]);
+    notes.push_back(files[i] + " is no dump");
   }
+  std::erase_if(dumps, [](const FlightDump& dump) { return dump.path.empty(); });
   return dumps;
 }
 

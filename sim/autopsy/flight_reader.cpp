@@ -12,18 +12,6 @@ namespace shardlab {
 
 namespace {
 
-// The number at the end of "dir/rank_12", "rank_12.json", "rank_12.json.gz"; -1: there is none.
-std::int64_t rank_in(std::string_view path) {
-  for (const std::string_view ending : {".gz", ".json", ".pkl", ".pickle"}) {
-    if (path.ends_with(ending)) path.remove_suffix(ending.size());
-  }
-  const std::size_t last = path.find_last_not_of("0123456789");
-  const std::string_view digits = path.substr(last == std::string_view::npos ? 0 : last + 1);
-  constexpr std::size_t kMostDigits = 9;
-  if (digits.empty() || digits.size() > kMostDigits) return -1;
-  return std::stoll(std::string(digits));
-}
-
 // The only rank that is in every group that has entries.
 std::int64_t rank_of_groups(const FlightDump& dump) {
   std::vector<std::int64_t> common;
@@ -41,6 +29,17 @@ std::int64_t rank_of_groups(const FlightDump& dump) {
 }
 
 }  // namespace
+
+std::int64_t rank_in(std::string_view path) {
+  for (const std::string_view ending : {".gz", ".json", ".pkl", ".pickle"}) {
+    if (path.ends_with(ending)) path.remove_suffix(ending.size());
+  }
+  const std::size_t last = path.find_last_not_of("0123456789");
+  const std::string_view digits = path.substr(last == std::string_view::npos ? 0 : last + 1);
+  constexpr std::size_t kMostDigits = 9;
+  if (digits.empty() || digits.size() > kMostDigits) return -1;
+  return std::stoll(std::string(digits));
+}
 
 FlightDump read_flight_dump(const std::string& path, FlightValues& values) {
   return flight_dump_of(path, read_text(path), values);

@@ -162,6 +162,8 @@ bool read_flight_pickle(const std::string& path, std::string_view bytes, FlightV
 bool read_flight_json(const std::string& path, std::string_view bytes, FlightValues& values,
                       FlightTexts& texts);
 
+/// The number at the end of "dir/rank_12", "rank_12.json", "rank_12.json.gz"; -1: there is none.
+std::int64_t rank_in(std::string_view path);
 /// Reads a pickle or JSON, compressed or not. The rank is the number at the end of the file's name,
 /// else the only one that its groups have.
 ///   fails  Value: no dump, or damaged, with the byte; another opcode, by name; no rank

@@ -236,8 +236,8 @@ StridedBytes Checkpoint::elements_of(const StoredTensor& tensor, const StoredPie
   const FileBytes bytes = file(piece.file).part(piece.begin, piece.length);
   if (piece.packed) {
     const TorchFile file(bytes, PickleRules::Others::kRefused);
-    const auto [type, elements, lazy] = file.tensor(file.root());
-    if (!lazy && type == tensor.type && elements.shape == piece.box.shape) return elements;
+    const auto [type, name, elements] = file.tensor(file.root());
+    if (type == tensor.type && elements.shape == piece.box.shape) return elements;
     bytes.refuse(fmt::format("the piece of '{}' at byte {} has another type than .metadata says",
                              plain_name(tensor.name), piece.begin));
   }

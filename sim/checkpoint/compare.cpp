@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
-
-#include "base/nearest.h"
 
 namespace shardlab {
 
@@ -29,88 +28,87 @@ bool equal_as(const std::string& a, DType from, const std::string& b, DType to) 
   return equal;
 }
 
-bool alike(const MadeTensor& a, const MadeTensor& b) {
-  return a.type == b.type && a.shape == b.shape;
+// Whether elements differ in these boxes alone.
+bool differs_within(const TensorPair& pair, const std::vector<Box>& boxes) {
+  const auto item = static_cast<std::size_t>(pair.type->bytes);
+  for (std::size_t at = 0; !boxes.empty() && at < pair.a.size(); at += item) {
+    if (pair.a.compare(at, item, pair.b, at, item) == 0) continue;
+    Dims place = pair.shape_a;
+    auto rest = static_cast<std::int64_t>(at / item);
+    for (std::size_t dim = place.size(); dim-- > 0; rest /= pair.shape_a[dim])
+      place[dim] = rest % pair.shape_a[dim];
+    const bool inside = std::ranges::any_of(boxes, [&](const Box& box) {
+      bool in = true;
+      for (std::size_t dim = 0; dim < place.size(); ++dim)
+        in = in && place[dim] >= box.from[dim] && place[dim] < box.from[dim] + box.shape[dim];
+      return in;
+    });
+    if (!inside) return false;
+  }
+  return !boxes.empty();
 }
 
 class Comparer {
  public:
   Comparer(const MadeTensors& a, const MadeTensors& b) : a_(a), b_(b) {
-    for (const MadeTensor& tensor : b) in_b_.emplace(tensor.name, &tensor);
-    for (const MadeTensor& tensor : a) in_a_.emplace(tensor.name, &tensor);
+    for (const MadeTensor& tensor : b) known_.in_b.emplace(tensor.name, &tensor);
+    for (const MadeTensor& tensor : a) known_.in_a.emplace(tensor.name, &tensor);
   }
 
   CheckpointComparison compare(const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::int64_t done = 0, all = 0;
     for (const MadeTensor& tensor : a_) all += tensor.bytes();
     for (const MadeTensor& tensor : a_) {
-      const auto other = in_b_.find(tensor.name);
-      if (other != in_b_.end()) compare(tensor, *other->second);
-      if (other == in_b_.end()) out_.lone.push_back({tensor.name, tensor.type_text(), true});
-      if (other == in_b_.end() && tensor.elements) pass_over(tensor, tensor);
+      const auto other = known_.in_b.find(tensor.name);
+      if (other != known_.in_b.end()) compare(tensor, *other->second);
+      if (other == known_.in_b.end()) out_.lone.push_back({tensor.name, tensor.type_text(), true});
+      if (other == known_.in_b.end() && tensor.elements) pass_over(tensor, tensor);
       if (progress) progress(done += tensor.bytes(), all);
     }
     for (const MadeTensor& tensor : b_) {
-      const bool lone = !in_a_.contains(tensor.name);
+      const bool lone = !known_.in_a.contains(tensor.name);
       if (lone) out_.lone.push_back({tensor.name, tensor.type_text(), false});
     }
-    for (TensorDifference& one : out_.differences) look_elsewhere(one);
-    look_for_names();
-    for (TensorDifference& one : out_.differences) name_alone(one);
+    for (TensorDifference& one : out_.differences) {
+      const MadeTensor &a = *known_.in_a.at(one.name), &b = *known_.in_b.at(one.name);
+      if (a.elements && b.elements) explain(a, b, one);
+    }
+    look_for_names(known_, b_, differing(), out_.lone);
     try_edits();
     return std::move(out_);
   }
 
  private:
-  static constexpr std::size_t kPart = 1 << 18;  // of a tensor beside the pair
+  static constexpr std::size_t kPart = 1 << 18;  // of tensors beside the pair
 
-  // The first pass over a tensor of A, whose hash and end are kept: contents that are one value all
-  // over are no sign of where they are from. Whether B's was seen to be equal.
+  // The only pass over a tensor of A that is equal, whose hash is kept: contents that are one value
+  // all over are no sign of where they are from. Whether B's is equal.
   bool pass_over(const MadeTensor& a, const MadeTensor& b) {
     const auto item = static_cast<std::size_t>(a.item());
-    const std::int64_t row = a.shape.empty() ? 0 : around(a.shape, 0).second * a.item();
-    bool equal = alike(a, b) && a.rows && b.rows && a.variants.empty() && row > 0, constant = true;
+    const bool by_rows = a.rows && b.rows;
+    bool equal = alike(a, b), constant = true;
     std::uint64_t hash = 0;
     std::int64_t from = 0;
-    std::string first, other;
+    std::string first, other = equal && !by_rows ? b.elements() : "";
     for_blocks(a, [&](std::string_view block) {
       hash = hash_words(hash, block);
       if (first.empty()) first = block.substr(0, item);
       const std::size_t rest = block.size() - std::min(item, block.size());
       constant = constant && block.starts_with(first) &&
                  block.substr(block.size() - rest) == block.substr(0, rest);
-      tail_ = block.substr(block.size() - std::min(kPart, block.size()));
-      if (!equal) return true;
-      other.resize(block.size());
-      const std::int64_t to = from + static_cast<std::int64_t>(block.size()) / row;
-      b.rows(from, to, other.data());
-      from = to;
-      equal = other == block;
+      if (equal && by_rows && !block.empty()) {
+        other.resize(block.size());
+        const auto row = static_cast<std::size_t>(a.bytes() / a.shape[0]);
+        const std::int64_t to = from + static_cast<std::int64_t>(block.size() / row);
+        b.rows(from, to, other.data());
+        from = to;
+      }
+      equal = equal && other == block;
       return true;
     });
-    if (!constant) by_hash_[hash].push_back(&a);
+    (constant ? known_.constant : known_.by_hash)[hash].push_back(&a);
     return equal;
   }
-  // The tensor behind the pair in A.
-  static void add_begin(const MadeTensor& next, TensorPair& pair) {
-    if (!next.elements) return;
-    pair.after = next.name;
-    for_blocks(next, [&](std::string_view block) {
-      pair.head = block.substr(0, kPart);
-      return false;
-    });
-  }
-  // Tensors of A with these elements.
-  std::vector<const MadeTensor*> same_in_a(const MadeTensor& tensor) const {
-    const std::string elements = tensor.elements();
-    std::vector<const MadeTensor*> same;
-    const auto found = by_hash_.find(hash_words(0, elements));
-    for (const MadeTensor* one : found == by_hash_.end() ? same : found->second) {
-      if (alike(*one, tensor) && one->elements() == elements) same.push_back(one);
-    }
-    return same;
-  }
-
   void compare(const MadeTensor& a, const MadeTensor& b) {
     TensorDifference found{a.name, a.type_text(), b.type_text()};
     if (a.type == nullptr || b.type == nullptr || !a.elements || !b.elements) {
@@ -121,66 +119,103 @@ class Comparer {
         alike(a, b) ? static_cast<void>(++out_.equal) : out_.differences.push_back(found);
       return;
     }
-    TensorPair pair{a.name, b.type, a.shape, b.shape, "", "", before_, tail_, "", ""};
-    const bool seen = pass_over(a, b);
-    before_ = a.name;
-    if (!seen) pair.a = a.elements();
-    if (!seen) pair.b = b.elements();
-    const bool equal = seen || (alike(a, b) && pair.a == pair.b);
+    for (const MadeTensor* one : {&a, &b}) {
+      for (const Box& hole : one->holes)
+        out_.others.push_back(
+            fmt::format("{}: no piece of {} has {}", a.name, one == &a ? "A" : "B", text_of(hole)));
+    }
+    const bool equal = pass_over(a, b);
     for (const auto& variant : a.variants) {
       const std::string elements = variant();
-      if (elements != pair.a && (equal || elements == pair.b))
+      if (elements != a.elements() && (equal || elements == b.elements()))
         found.mistake = {"one-of-replicas", {}, {}, {}};
     }
     out_.equal += equal;
     out_.equal_bytes += equal ? a.bytes() : 0;
-    if (equal && !found.mistake) return;
-    if (&a != &a_.back()) add_begin(*(&a + 1), pair);
-    if (!found.mistake) explain(a, b, pair, found);
-    out_.differences.push_back(std::move(found));
+    if (!equal || found.mistake) out_.differences.push_back(std::move(found));
   }
 
-  void explain(const MadeTensor& a, const MadeTensor& b, TensorPair& pair,
-               TensorDifference& found) {
-    const auto from = a.type->dtype, to = b.type->dtype;
-    const bool same_shape = a.shape == b.shape;
-    if (a.type != b.type) {
-      if (!from || !to) return;
-      if (same_shape && equal_as(pair.a, *from, pair.b, *to)) {
-        const bool exact = equal_as(pair.b, *to, pair.a, *from);
-        found.mistake = {
-            exact ? "other-dtype" : "rounded", fmt::format("to={}", b.type->name), {}, {}};
-        if (exact) found.mistake->edits = {{"dtype", fmt::format("{} = {}", a.name, a.type->name)}};
-        return;
-      }
-      pair.a = converted(pair.a, *from, *to);
+  // Ends of the tensors before it in A, or begins of those behind it.
+  std::string beside(const MadeTensor& a, std::ptrdiff_t step) const {
+    std::string text;
+    for (std::ptrdiff_t i = &a - a_.data() + step; i >= 0 && i < std::ssize(a_); i += step) {
+      const MadeTensor& next = a_[static_cast<std::size_t>(i)];
+      if (next.type != a.type || !next.elements || text.size() >= kPart) break;
+      const std::int64_t size = next.shape.empty() ? 0 : next.shape[0],
+                         row = std::max<std::int64_t>(
+                             next.bytes() / std::max<std::int64_t>(size, 1), 1),
+                         count = std::min(size, static_cast<std::int64_t>(kPart) / row + 1);
+      const std::string part = size == 0  ? next.elements()
+                               : step < 0 ? rows_of(next, size - count, size)
+                                          : rows_of(next, 0, count);
+      text = step < 0 ? part + text : text + part;
     }
-    if (std::ranges::count(out_.differences, false, [](const auto& one) {
-          return one.mistake.has_value();
-        }) < kMostUnexplained)
-      found.mistake = shardlab::explain(pair);
-    if (same_shape) found.counts = count_differences(pair);
-    if (same_shape && !found.mistake) found.wrong = wrong_indices(pair);
+    return text;
   }
 
-  bool differs(const std::string& name) const {
-    return std::ranges::count(out_.differences, name, &TensorDifference::name) > 0;
-  }
-
-  // Contents of another tensor, or rows of one.
-  void look_elsewhere(TensorDifference& found) {
-    const MadeTensor &a = *in_a_.at(found.name), &b = *in_b_.at(found.name);
-    if (found.mistake || !a.elements || !b.elements || ++looked_for_ > kMostUnexplained) return;
-    for (const MadeTensor* same : same_in_a(b)) {
+  void explain(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
+    if (found.mistake) return;
+    for (const MadeTensor* same : known_.same_in_a(b, known_.by_hash)) {
       found.mistake = {"names-exchanged",
                        "b=" + same->name,
                        {{"rename", fmt::format("{} -> {}-moved", a.name, same->name)},
                         {"rename", fmt::format("{0}-moved -> {0}", same->name)}},
                        {}};
-      return;
+      break;
     }
-    for (const MadeTensor* tied : same_in_a(a)) {
-      if (tied == &a || !in_b_.contains(tied->name) || differs(tied->name)) continue;
+    const bool looks = unexplained_ < kMostUnexplained;
+    explain_pair(a, b, looks, found);
+    if (!found.mistake && looks) look_elsewhere(a, b, found);
+    if (found.mistake) found.wrong.clear();
+    unexplained_ += found.mistake ? 0 : 1;
+  }
+
+  // Two tensors are in memory here, and no others of their size.
+  void explain_pair(const MadeTensor& a, const MadeTensor& b, bool looks, TensorDifference& found) {
+    const bool same_shape = a.shape == b.shape;
+    TensorPair pair{a.name, b.type, a.shape, b.shape, a.elements(), b.elements(), "", ""};
+    std::vector<Edit> narrowed;  // back to A's dtype, if B's holds all of it
+    if (a.type != b.type) {
+      const auto from = a.type->dtype, to = b.type->dtype;
+      if (!from || !to) return;
+      std::string wide = converted(pair.a, *from, *to);
+      const bool exact = equal_as(wide, *to, pair.a, *from);
+      if (exact) narrowed = {{"dtype", fmt::format("{} = {}", a.name, a.type->name)}};
+      pair.a = std::move(wide);
+      if (same_shape && pair.a == pair.b) {
+        const char* id = exact ? "other-dtype" : "rounded";
+        found.mistake = {id, fmt::format("to={}", b.type->name), narrowed, {}};
+        return;
+      }
+    }
+    if (same_shape) found.counts = count_differences(pair);
+    if (found.mistake) return;
+    if (looks) {
+      if (a.type == b.type) pair.tail = beside(a, -1);
+      if (a.type == b.type) pair.head = beside(a, 1);
+      if (same_shape && differs_within(pair, b.holes)) {
+        found.mistake = {"piece-missing", "no piece of B has=" + text_of(b.holes[0]), {}, {}};
+      } else {
+        found.mistake = shardlab::explain(pair);
+      }
+      if (found.mistake && !found.mistake->edits.empty())
+        found.mistake->edits.insert(found.mistake->edits.end(), narrowed.begin(), narrowed.end());
+      if (found.mistake) return;
+    }
+    if (same_shape) found.wrong = wrong_indices(pair);
+  }
+
+  std::set<std::string> differing() const {
+    std::set<std::string> names;
+    for (const TensorDifference& one : out_.differences) names.insert(one.name);
+    return names;
+  }
+
+  // Contents that A ties to others, or rows of another tensor.
+  void look_elsewhere(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
+    const auto is_other = [&](const MadeTensor& one) { return &one != &a; };
+    for (const MadeTensor* tied : known_.same_in_a(a, known_.by_hash, is_other)) {
+      if (!known_.in_b.contains(tied->name) || differing().contains(tied->name)) continue;
       found.mistake = {"tied-differ",
                        "tied with=" + tied->name,
                        {{"tie", fmt::format("{} = {}", a.name, tied->name)}},
@@ -189,7 +224,6 @@ class Comparer {
     }
     if (alike(a, b) && a.shape.size() > 1 && a.bytes() > 0) look_for_rows(a, b, found);
   }
-
   void look_for_rows(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
     const std::string elements = b.elements();
     const auto own = slice_hashes(a.elements(), a.shape, a.item(), 0),
@@ -221,34 +255,6 @@ class Comparer {
     if (left.empty()) found.mistake = {"piece-missing", told, {}, {}};
   }
 
-  // Its edits fit no other tensor.
-  void name_alone(TensorDifference& one) const {
-    const std::string alone = pattern_of(one.name, b_);
-    for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i) {
-      Edit& edit = one.mistake->edits[i];
-      if (edit.option != "tie" && edit.text.starts_with(one.name + " "))
-        edit.text.replace(0, one.name.size(), alone);
-    }
-  }
-
-  void look_for_names() {
-    constexpr std::size_t kMost = 200;
-    std::vector<std::string> lone[2];
-    for (const LoneTensor& one : out_.lone) lone[one.in_a ? 0 : 1].push_back(one.name);
-    for (LoneTensor& one : out_.lone) {
-      if (out_.lone.size() <= kMost)
-        one.near = nearest(one.name, lone[one.in_a ? 1 : 0]).value_or("");
-      one.pattern = pattern_of(one.name, b_);
-      const MadeTensor* tensor = (one.in_a ? in_a_ : in_b_).at(one.name);
-      if (tensor->type == nullptr || !tensor->elements) continue;
-      for (const MadeTensor* same : same_in_a(*tensor)) {
-        const bool there = in_b_.contains(same->name);
-        if (one.in_a && (!there || differs(same->name))) continue;  // tied in A
-        if (one.same.empty() || in_b_.contains(one.same)) one.same = same->name;
-      }
-    }
-  }
-
   // Those that do not give A are left out, and the others are tried again without them.
   void try_edits() {
     const auto leave_out = [&](const auto& is_wrong) {
@@ -256,15 +262,6 @@ class Comparer {
         if (one.mistake && !one.mistake->edits.empty() && is_wrong(one)) one.mistake->edits.clear();
       }
     };
-    leave_out([&](const TensorDifference& one) {
-      MadeTensors copy = b_;
-      try {
-        apply(one.mistake->edits[0], copy);
-        return false;
-      } catch (const Error&) {
-        return true;
-      }
-    });
     try_together();
     leave_out([](const TensorDifference& one) { return !one.tried; });
     if (!out_.mended) try_together();
@@ -273,28 +270,46 @@ class Comparer {
   // Tensors that were exchanged need each other's edits.
   void try_together() {
     MadeTensors mended = b_;
+    out_.repairs = repairs();
     try {
-      for (const Edit& edit : repairs_of(out_)) apply(edit, mended);
+      for (const Edit& edit : out_.repairs) apply(edit, mended);
     } catch (const Error&) {
       return;
     }
     out_.mended = mended.size() == a_.size();
+    std::map<std::string_view, const MadeTensor*> by_name;
+    for (const MadeTensor& one : mended) by_name.emplace(one.name, &one);
     for (TensorDifference& one : out_.differences) {
-      const MadeTensor &a = *in_a_.at(one.name), *b = find(mended, one.name);
-      if (!one.mistake || one.mistake->edits.empty() || b == nullptr || !alike(a, *b)) continue;
+      const MadeTensor& a = *known_.in_a.at(one.name);
+      const auto b = by_name.find(one.name);
+      if (!one.mistake || one.mistake->edits.empty() || b == by_name.end()) continue;
+      if (!alike(a, *b->second)) continue;
       const std::uint64_t hash = hash_words(0, a.elements());
-      one.tried = hash == hash_words(0, b->elements());
+      one.tried = hash == hash_words(0, b->second->elements());
     }
     out_.mended = out_.mended && std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
-                  std::ranges::all_of(
-                      mended, [&](const MadeTensor& one) { return in_a_.contains(one.name); });
+                  std::ranges::all_of(mended, [&](const MadeTensor& one) {
+                    return known_.in_a.contains(one.name);
+                  });
+  }
+
+  // Edits by which B becomes A, in their order: new names are made from others at last.
+  std::vector<Edit> repairs() const {
+    std::vector<Edit> first, second;
+    for (const TensorDifference& one : out_.differences) {
+      for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i)
+        (i == 0 ? first : second).push_back(one.mistake->edits[i]);
+    }
+    for (const LoneTensor& one : out_.lone) {
+      if (one.edit) (one.edit->option == "tie" ? second : first).push_back(*one.edit);
+    }
+    first.insert(first.end(), second.begin(), second.end());
+    return folded(first, b_);
   }
 
   const MadeTensors &a_, &b_;
-  std::map<std::string, const MadeTensor*> in_a_, in_b_;
-  std::map<std::uint64_t, std::vector<const MadeTensor*>> by_hash_;
-  std::string before_, tail_;
-  std::ptrdiff_t looked_for_ = 0;
+  KnownTensors known_;
+  std::ptrdiff_t unexplained_ = 0;
   CheckpointComparison out_;
 };
 
@@ -303,26 +318,6 @@ class Comparer {
 CheckpointComparison compare(const MadeTensors& a, const MadeTensors& b,
                              const std::function<void(std::int64_t, std::int64_t)>& progress) {
   return Comparer(a, b).compare(progress);
-}
-
-std::vector<Edit> repairs_of(const CheckpointComparison& comparison) {
-  std::vector<Edit> first, second;
-  for (const TensorDifference& one : comparison.differences) {
-    for (std::size_t i = 0; one.mistake && i < one.mistake->edits.size(); ++i)
-      (i == 0 ? first : second).push_back(one.mistake->edits[i]);
-  }
-  for (const LoneTensor& one : comparison.lone) {
-    const bool known = std::ranges::any_of(comparison.lone, [&](const LoneTensor& other) {
-      return other.in_a != one.in_a && (one.in_a ? other.same == one.name : other.name == one.same);
-    });
-    if (one.in_a && !known && !one.same.empty())
-      first.push_back({"tie", fmt::format("{} = {}", one.name, one.same)});
-    if (!one.in_a)
-      first.push_back(known ? Edit{"rename", fmt::format("{} -> {}", one.pattern, one.same)}
-                            : Edit{"drop", one.pattern});
-  }
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
 }
 
 }  // namespace shardlab

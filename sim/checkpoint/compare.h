@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/checkpoint/explain.h"
+#include "sim/checkpoint/lone_tensors.h"
 
 namespace shardlab {
 
@@ -20,22 +21,14 @@ struct TensorDifference {
   bool tried = false;  ///< the mistake's edits were applied to B, and gave A
 };
 
-/// A name that only one has.
-struct LoneTensor {
-  std::string name, type;
-  bool in_a = true;
-  std::string same = {};     ///< a tensor of the other with equal elements; empty: none
-  std::string near = {};     ///< a name of the other that is like it; empty: none
-  std::string pattern = {};  ///< fits it alone in B
-};
-
 struct CheckpointComparison {
   std::int64_t equal = 0, equal_bytes = 0;
   std::vector<TensorDifference> differences;
   std::vector<LoneTensor> lone;
   std::vector<std::string>
-      others;           ///< other differences, and tensors that are not read, a line each
-  bool mended = false;  ///< all repairs were applied to B, and gave A
+      others;                 ///< other differences, and tensors that are not read, a line each
+  std::vector<Edit> repairs;  ///< by which B becomes A, in their order
+  bool mended = false;        ///< all of them were applied to B, and gave A
   bool ok() const { return differences.empty() && lone.empty() && others.empty(); }
 };
 
@@ -44,8 +37,5 @@ struct CheckpointComparison {
 ///   fails  Value: elements that cannot be read
 CheckpointComparison compare(const MadeTensors& a, const MadeTensors& b,
                              const std::function<void(std::int64_t, std::int64_t)>& progress);
-
-/// The edits by which B becomes A, in their order.
-std::vector<Edit> repairs_of(const CheckpointComparison& comparison);
 
 }  // namespace shardlab

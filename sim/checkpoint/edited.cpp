@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "base/fix.h"
@@ -125,6 +126,15 @@ Edits rename(const Edit& edit, MadeTensors& tensors) {
   return {{"rename", fmt::format("{}{} -> {}", all, to, from.substr(all.size()))}};
 }
 
+std::string joined(const MadeTensors& parts) {
+  std::string all;
+  std::int64_t size = 0;
+  for (const MadeTensor& part : parts) size += part.bytes();
+  all.reserve(static_cast<std::size_t>(size));
+  for (const MadeTensor& part : parts) all += part.elements();
+  return all;
+}
+
 // Rows of one tensor as several.
 Edits split(const Edit& edit, MadeTensors& tensors) {
   const auto [from, list] = two_parts(edit, "=");
@@ -132,22 +142,24 @@ Edits split(const Edit& edit, MadeTensors& tensors) {
   MadeTensors parts;
   std::set<std::string> gone;
   for (const MadeTensor* whole : fitting(edit, from, tensors)) {
-    std::int64_t begin = 0;
+    std::int64_t left = whole->shape.empty() ? 0 : whole->shape[0];
     names.clear();
     for (const std::string& text : parts_of(list, ",")) {
       const auto [name, size] = two_parts({edit.option, text}, ":");
+      if (whole->shape.empty()) refuse(edit, fmt::format("{} has no rows", whole->text()));
       MadeTensor part = *whole;
       names.push_back(name);
       part.name = *name_like(whole->name, from, name);
-      if (!part.shape.empty()) part.shape[0] = number_in(edit, size);
-      part.make([of = whole->elements, begin, size = part.bytes()] {
-        return of().substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+      const std::int64_t rows = number_in(edit, size);
+      if (rows > left) refuse(edit, fmt::format("{} has another number of rows", whole->text()));
+      part.shape[0] = rows;
+      part.make([of = *whole, begin = whole->shape[0] - left, rows] {
+        return rows_of(of, begin, begin + rows);
       });
-      begin += part.bytes();
+      left -= rows;
       parts.push_back(std::move(part));
     }
-    if (begin != whole->bytes())
-      refuse(edit, fmt::format("{} has another number of rows", whole->text()));
+    if (left > 0) refuse(edit, fmt::format("{} has another number of rows", whole->text()));
     gone.insert(whole->name);
   }
   std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
@@ -159,7 +171,7 @@ Edits split(const Edit& edit, MadeTensors& tensors) {
 Edits join(const Edit& edit, MadeTensors& tensors) {
   const auto [to, list] = two_parts(edit, "=");
   const Texts names = parts_of(list, ",");
-  MadeTensors joined;
+  MadeTensors wholes;
   std::set<std::string> gone, sizes;
   for (const MadeTensor* first : fitting(edit, names[0], tensors)) {
     MadeTensor whole = *first;
@@ -177,23 +189,85 @@ Edits join(const Edit& edit, MadeTensors& tensors) {
       if (!alike)
         refuse(edit, fmt::format("'{}' is not there, or does not fit {}", part, first->text()));
       rows += found->shape[0];
-      texts.push_back(fmt::format("{}:{}", name, found->shape[0]));
+      texts.push_back(fmt::format("{}:{}", name.substr(name.starts_with('^')), found->shape[0]));
       parts.push_back(*found);
       gone.insert(part);
     }
     whole.shape[0] = rows;
-    whole.make([parts] {
-      std::string all;
-      for (const MadeTensor& part : parts) all += part.elements();
-      return all;
-    });
+    whole.make([parts] { return joined(parts); });
     sizes.insert(text_of_list(texts, ", "));
-    joined.push_back(std::move(whole));
+    wholes.push_back(std::move(whole));
   }
   std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
-  tensors.insert(tensors.end(), joined.begin(), joined.end());
+  tensors.insert(tensors.end(), wholes.begin(), wholes.end());
   if (sizes.size() > 1) return {};
   return {{"split", fmt::format("{} = {}", to, *sizes.begin())}};
+}
+
+// "experts.w = experts.{e}.w": the one part that only the names of single tensors have.
+std::string numbered_part(const Edit& edit, std::string_view whole, std::string_view one) {
+  std::set<std::string> parts;
+  for (std::size_t at = one.find('{'); at != std::string_view::npos; at = one.find('{', at + 1)) {
+    const std::string part(one.substr(at, open_part(one.substr(at))));
+    if (!part.empty() && whole.find(part) == std::string_view::npos) parts.insert(part);
+  }
+  if (parts.size() == 1) return *parts.begin();
+  refuse(edit, "a part in braces on the right is expected, which the left has not");
+}
+
+// Tensors of one shape along a new dim 0, in the order of their numbers.
+Edits stack(const Edit& edit, MadeTensors& tensors) {
+  const auto [pattern, from] = two_parts(edit, "=");
+  const std::string to = pattern.substr(pattern.starts_with('^')),
+                    part = numbered_part(edit, to, from);
+  std::map<std::string, std::map<std::int64_t, MadeTensor>> groups;
+  std::set<std::string> gone;
+  for (const MadeTensor* one : fitting(edit, from, tensors)) {
+    // The number, then the name.
+    const Texts texts = parts_of(*name_like(one->name, from, "\n" + part + "\n" + to), "\n");
+    const bool fresh = groups[texts[0] + texts[2]].emplace(number_in(edit, texts[1]), *one).second;
+    if (!fresh) refuse(edit, fmt::format("two tensors have the number of {}", one->text()));
+    gone.insert(one->name);
+  }
+  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  for (const auto& [name, parts] : groups) {
+    MadeTensor whole = parts.begin()->second;
+    for (std::int64_t i = 0; const auto& [number, one] : parts) {
+      if (number != i++ || one.type != whole.type || one.shape != whole.shape)
+        refuse(edit, fmt::format("those of '{}' are no tensors of one shape from 0 on", name));
+    }
+    whole.name = name;
+    whole.shape.insert(0, std::ssize(parts));
+    MadeTensors all;
+    for (const auto& [number, one] : parts) all.push_back(one);
+    whole.make([all] { return joined(all); });
+    tensors.push_back(std::move(whole));
+  }
+  return {{"unstack", edit.text}};
+}
+
+Edits unstack(const Edit& edit, MadeTensors& tensors) {
+  const auto [from, pattern] = two_parts(edit, "=");
+  const std::string to = pattern.substr(pattern.starts_with('^')),
+                    part = numbered_part(edit, from, to);
+  MadeTensors parts;
+  std::set<std::string> gone;
+  for (const MadeTensor* whole : fitting(edit, from, tensors)) {
+    if (whole->shape.empty()) refuse(edit, fmt::format("{} has no dims", whole->text()));
+    gone.insert(whole->name);
+    for (std::int64_t i = 0; i < whole->shape[0]; ++i) {
+      MadeTensor one = *whole;
+      std::string by = to;
+      one.name = *name_like(whole->name, from,
+                            by.replace(by.find(part), part.size(), fmt::format("{}", i)));
+      one.shape.erase(0);
+      one.make([of = *whole, i] { return rows_of(of, i, i + 1); });
+      parts.push_back(std::move(one));
+    }
+  }
+  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  tensors.insert(tensors.end(), parts.begin(), parts.end());
+  return {{"stack", edit.text}};
 }
 
 void swap(const Edit& edit, MadeTensor& tensor, const Swap& how) {
@@ -246,15 +320,29 @@ Edits transpose(const Edit& edit, MadeTensors& tensors) {
   return {edit};
 }
 
+// "w = 1, 2, 128, 64", or with another shape behind it: "w = 1, 2, 4, 8 -> 8, 8".
 Edits swap_dims(const Edit& edit, MadeTensors& tensors) {
-  const auto [pattern, list] = two_parts(edit, "=");
-  Dims sizes;
-  for (const std::string& part : parts_of(list, ",")) sizes.push_back(number_in(edit, part));
-  if (sizes.size() != 4) refuse(edit, "four sizes are expected");
-  for (MadeTensor* tensor : fitting(edit, pattern, tensors))
-    swap(edit, *tensor, {sizes[0], sizes[1], sizes[2], sizes[3]});
-  return {{"swap",
-           fmt::format("{} = {}", pattern, Swap{sizes[0], sizes[2], sizes[1], sizes[3]}.text())}};
+  const auto [pattern, text] = two_parts(edit, "=");
+  std::vector<Dims> lists;
+  for (const std::string& list : parts_of(text, "->")) {
+    lists.emplace_back();
+    for (const std::string& part : parts_of(list, ","))
+      lists.back().push_back(number_in(edit, part));
+  }
+  if (lists[0].size() != 4 || lists.size() > 2) refuse(edit, "four sizes are expected");
+  const Swap how{lists[0][0], lists[0][1], lists[0][2], lists[0][3]};
+  std::set<std::string> shapes;
+  for (MadeTensor* tensor : fitting(edit, pattern, tensors)) {
+    swap(edit, *tensor, how);
+    if (lists.size() == 1) continue;
+    if (product(lists[1]) != product(tensor->shape))
+      refuse(edit, fmt::format("{} has another number of elements", tensor->text()));
+    shapes.insert(" -> " + text_of_list(tensor->shape, ", "));
+    tensor->shape = lists[1];
+  }
+  if (shapes.size() > 1) return {};
+  return {{"swap", fmt::format("{} = {}{}", pattern, how.inverse().text(),
+                               shapes.empty() ? "" : *shapes.begin())}};
 }
 
 Picked indices_in(const Edit& edit, const std::string& text, std::int64_t size) {
@@ -369,6 +457,12 @@ std::string pattern_of(const std::string& name, const MadeTensors& tensors) {
   return (others ? "^" : "") + name;
 }
 
+std::size_t fits_of(const std::string& pattern, const MadeTensors& tensors) {
+  return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const MadeTensor& one) {
+    return name_like(one.name, pattern, "").has_value();
+  }));
+}
+
 std::string MadeTensor::type_text() const {
   return fmt::format("{}[{}]", type == nullptr ? "?" : type->name, text_of_list(shape, ", "));
 }
@@ -389,6 +483,9 @@ MadeTensors tensors_of(const Checkpoint& checkpoint) {
       checkpoint.read(tensor, part, out);
     };
     if (tensor.shape.empty() || tensor.type == nullptr) tensors.back().rows = nullptr;
+    for (const PieceFault& fault : faults_of(tensor)) {
+      if (fault.pieces.empty()) tensors.back().holes.push_back(fault.box);
+    }
     std::int64_t held = 0;
     for (const StoredPiece& piece : tensor.pieces) held += product(piece.box.shape);
     for (std::size_t i = 1; held > tensor.count() && i < tensor.pieces.size(); ++i) {
@@ -414,6 +511,15 @@ bool for_blocks(const MadeTensor& tensor, const std::function<bool(std::string_v
   return true;
 }
 
+std::string rows_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to) {
+  const std::int64_t row = around(tensor.shape, 0).second * tensor.item();
+  const auto size = static_cast<std::size_t>((to - from) * row);
+  if (!tensor.rows) return tensor.elements().substr(static_cast<std::size_t>(from * row), size);
+  std::string bytes(size, '\0');
+  tensor.rows(from, to, bytes.data());
+  return bytes;
+}
+
 const MadeTensor* find(const MadeTensors& tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &MadeTensor::name);
   return found == tensors.end() ? nullptr : &*found;
@@ -431,6 +537,8 @@ const std::vector<EditOption>& edit_options() {
       {"rename", "'old.{i}.x -> new.{i}.y'", rename},
       {"split", "'qkv = q:4096, k:1024, v:1024'", split},
       {"join", "'qkv = q, k, v'", join},
+      {"stack", "'experts.w = experts.{e}.w'", stack},
+      {"unstack", "'experts.w = experts.{e}.w'", unstack},
       {"rope", "halves, with --heads q=32,kv=8 before it", rope},
       {"transpose", "'*.weight'", transpose},
       {"pick", "'embed.weight = [0:37+40:43, _]'", pick},
@@ -452,77 +560,6 @@ std::vector<Edit> apply(const Edit& edit, MadeTensors& tensors) {
       refuse(edit, fmt::format("two tensors are then called '{}'", tensor.name));
   }
   return inverse;
-}
-
-std::string text_of(const Picked& picked) {
-  Texts runs;
-  for (std::size_t i = 0, end = 0; i < picked.size(); i = end) {
-    const bool zeros = picked[i] < 0;
-    for (end = i + 1; end < picked.size() && picked[end] == (zeros ? -1 : picked[end - 1] + 1);)
-      ++end;
-    runs.push_back(zeros          ? fmt::format("{} of zeros", end - i)
-                   : end == i + 1 ? fmt::format("{}", picked[i])
-                                  : fmt::format("{}:{}", picked[i], picked[end - 1] + 1));
-  }
-  return text_of_list(runs, "+");
-}
-
-Picked inverse_of(const Picked& picked, std::int64_t size) {
-  Picked places(static_cast<std::size_t>(size), -1);
-  for (std::size_t i = picked.size(); i-- > 0;) {
-    if (picked[i] >= 0) places[static_cast<std::size_t>(picked[i])] = static_cast<std::int64_t>(i);
-  }
-  return places;
-}
-
-std::pair<std::int64_t, std::int64_t> around(const Dims& shape, std::size_t dim) {
-  const auto cut = static_cast<std::ptrdiff_t>(dim);
-  return {product(Dims(shape.begin(), shape.begin() + cut)),
-          product(Dims(shape.begin() + cut + 1, shape.end()))};
-}
-
-std::string picked(const std::string& elements, const Dims& shape, std::int64_t item,
-                   std::size_t dim, const Picked& indices) {
-  const auto [outer, inner] = around(shape, dim);
-  const auto run = static_cast<std::size_t>(inner * item);
-  std::string out(static_cast<std::size_t>(outer) * indices.size() * run, '\0');
-  char* to = out.data();
-  for (std::int64_t o = 0; o < outer; ++o) {
-    for (const std::int64_t index : indices) {
-      const auto from =
-          static_cast<std::size_t>(o * shape[dim] + std::max<std::int64_t>(index, 0)) * run;
-      if (index >= 0) std::memcpy(to, elements.data() + from, run);
-      to += run;
-    }
-  }
-  return out;
-}
-
-std::string Swap::text() const { return fmt::format("{}, {}, {}, {}", o, a, b, r); }
-
-std::string swapped(const std::string& elements, std::int64_t item, const Swap& swap) {
-  const auto run = static_cast<std::size_t>(swap.r * item);
-  std::string out(elements.size(), '\0');
-  char* to = out.data();
-  for (std::int64_t at = 0; at < product(Dims{swap.o, swap.a, swap.b}); ++at, to += run) {
-    const std::int64_t from = swap.source(at * swap.r) * item;
-    std::memcpy(to, elements.data() + from, run);
-  }
-  return out;
-}
-
-std::string converted(const std::string& elements, DType from, DType to) {
-  const auto count = static_cast<std::int64_t>(elements.size()) / item_bytes(from);
-  std::string out(static_cast<std::size_t>(count * item_bytes(to)), '\0');
-  convert_run({out.data(), 1, to}, {elements.data(), 1, from}, count);
-  return out;
-}
-
-std::string scaled(const std::string& elements, DType dtype, double factor) {
-  std::string wide = converted(elements, dtype, DType::kF64);
-  auto* numbers = reinterpret_cast<double*>(wide.data());
-  for (std::size_t i = 0; i < wide.size() / sizeof(double); ++i) numbers[i] *= factor;
-  return converted(wide, DType::kF64, dtype);
 }
 
 }  // namespace shardlab

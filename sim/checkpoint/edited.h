@@ -22,11 +22,14 @@ struct MadeTensor {
   void make(std::function<std::string()> by) {
     elements = std::move(by);
     rows = nullptr;
+    variants.clear();
+    holes.clear();
   }
   std::int64_t item() const { return type == nullptr ? 0 : type->bytes; }
   std::int64_t bytes() const { return product(shape) * item(); }
   /// The same with each of several pieces that have the same part.
   std::vector<std::function<std::string()>> variants = {};
+  std::vector<Box> holes = {};    ///< no piece has their elements, which are zeros
   std::string type_text() const;  ///< "f32[8, 16]"
   std::string text() const { return "'" + name + "' " + type_text(); }
 };
@@ -37,6 +40,8 @@ MadeTensors tensors_of(const Checkpoint& checkpoint);
 /// Calls take(bytes) for parts of its elements of a multiple of 16 bytes, in their order; all at
 /// once if it is edited. False: take() was, which ends it.
 bool for_blocks(const MadeTensor& tensor, const std::function<bool(std::string_view)>& take);
+/// Elements of these indices of dim 0.
+std::string rows_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to);
 /// Null if there is none.
 const MadeTensor* find(const MadeTensors& tensors, std::string_view name);
 
@@ -56,6 +61,8 @@ struct EditOption {
 std::pair<std::string, std::string> two_parts(const Edit& edit, std::string_view separator);
 /// A name as the pattern that fits this one of the tensors alone: "^w" beside "optim.w.exp_avg".
 std::string pattern_of(const std::string& name, const MadeTensors& tensors);
+/// The number of tensors that a pattern fits.
+std::size_t fits_of(const std::string& pattern, const MadeTensors& tensors);
 /// All options. A name in one is whole parts of tensors' names between dots; "{i}" in it is any one
 /// part, the same on both sides, and "*" any text; behind "^" it is all of the name.
 const std::vector<EditOption>& edit_options();
@@ -82,6 +89,7 @@ struct Swap {
     const std::int64_t outer = at / r / a / b, j = at / r / a % b, i = at / r % a;
     return ((outer * a + i) * b + j) * r + at % r;
   }
+  Swap inverse() const { return {o, b, a, r}; }
   std::string text() const;  ///< "o, a, b, r"
 };
 std::string swapped(const std::string& elements, std::int64_t item, const Swap& swap);

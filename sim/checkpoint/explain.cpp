@@ -25,6 +25,7 @@ struct ElementMistakes {
     if (same_shape && pair_.type->dtype && is_floating(*pair_.type->dtype)) find_values();
     find_shift();
     for (std::size_t dim = 0; dim + 1 < pair_.shape_a.size(); ++dim) find_swaps(dim, same_shape);
+    find_joins();
   }
 
   Edit edit(const char* option, const std::string& text) const {
@@ -76,22 +77,61 @@ struct ElementMistakes {
     const auto zeros = [](std::string_view text) {
       return text.find_first_not_of('\0') == text.npos;
     };
-    for (std::int64_t shift = 1; shift < std::min(count_, kMost); ++shift) {
-      const auto size = static_cast<std::size_t>(shift * item_);
+    const auto before = static_cast<std::int64_t>(pair_.tail.size()) / item_,
+               behind = static_cast<std::int64_t>(pair_.head.size()) / item_;
+    // All of a small tensor may be of those beside it.
+    for (std::int64_t shift = 1; shift < std::min(std::max({count_, before, behind}), kMost);
+         ++shift) {
+      const std::int64_t own = std::max<std::int64_t>(count_ - shift, 0);
+      const auto size = static_cast<std::size_t>((count_ - own) * item_);
+      const std::string_view begin = b.substr(0, size), end = b.substr(b.size() - size);
+      const auto there = static_cast<std::size_t>((shift - count_ + own) * item_);
       std::string told;
-      if (same(shift, 0, count_ - shift)) {
-        if (zeros(b.substr(0, size))) told = fmt::format("shift={}; begins with=zeros", shift);
-        if (pair_.tail.ends_with(b.substr(0, size))) {
-          told = fmt::format("shift={}; begins with=the end of {}", shift, pair_.before);
-        }
-      } else if (same(0, shift, count_ - shift)) {
-        const std::string_view end = b.substr(b.size() - size);
-        if (zeros(end)) told = fmt::format("shift=-{}; ends with=zeros", shift);
-        if (pair_.head.starts_with(end)) {
-          told = fmt::format("shift=-{}; ends with=the begin of {}", shift, pair_.after);
-        }
+      if (own == 0 || same(shift, 0, own)) {
+        if (own > 0 && zeros(begin)) told = fmt::format("shift={}; begins with=zeros", shift);
+        if (shift <= before && pair_.tail.substr(pair_.tail.size() - size - there, size) == begin)
+          told = fmt::format("shift={}; begins with=the end of what is before it in A", shift);
+      }
+      if (told.empty() && (own == 0 || same(0, shift, own))) {
+        if (own > 0 && zeros(end)) told = fmt::format("shift=-{}; ends with=zeros", shift);
+        if (shift <= behind && pair_.head.substr(there, size) == end)
+          told = fmt::format("shift=-{}; ends with=the begin of what is behind it in A", shift);
       }
       if (!told.empty()) return found_.push_back({"flat-shifted", told, {}, {}});
+    }
+  }
+
+  bool is_swapped(const Swap& swap) const {
+    for (std::int64_t i = 0; i < count_; i += swap.r) {
+      if (!same(i, swap.source(i), swap.r)) return false;
+    }
+    return true;
+  }
+
+  // Pieces along one dim that were joined along another: the sizes of both show it.
+  void find_joins() {
+    const Dims &a = pair_.shape_a, &b = pair_.shape_b;
+    for (std::size_t cut = 0; cut < a.size() && a.size() == b.size(); ++cut) {
+      const std::int64_t ranks = b[cut] == 0 ? 0 : a[cut] / b[cut];
+      for (std::size_t joined = 0; ranks > 1 && joined < a.size(); ++joined) {
+        Dims shape = a;
+        shape[cut] /= ranks;
+        shape[joined] *= ranks;
+        if (joined == cut || shape != b) continue;
+        const std::int64_t before = around(a, std::min(cut, joined)).first,
+                           run = around(a, std::max(cut, joined)).second *
+                                 (cut < joined ? a[joined] : b[cut]);
+        const std::int64_t rest = count_ / before / ranks / run;
+        const Swap swap =
+            cut < joined ? Swap{before, ranks, rest, run} : Swap{before, rest, ranks, run};
+        if (!is_swapped(swap)) continue;
+        const std::string back =
+            fmt::format("{} -> {}", swap.inverse().text(), text_of_list(a, ", "));
+        found_.push_back({"other-dim",
+                          fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, cut, joined),
+                          {edit("swap", back)},
+                          {}});
+      }
     }
   }
 
@@ -101,12 +141,13 @@ struct ElementMistakes {
     const std::int64_t o = around(shape, dim).first, rows = shape[dim], columns = shape[dim + 1],
                        r = around(shape, dim + 1).second;
     const auto tell = [&](const Swap& swap, const char* id, const std::string& told) {
-      for (std::int64_t i = 0; i < count_; i += swap.r) {
-        if (!same(i, swap.source(i), swap.r)) return;
-      }
-      const Edit back = edit("swap", Swap{swap.o, swap.b, swap.a, swap.r}.text());
+      if (!is_swapped(swap)) return;
+      const Edit back = edit("swap", swap.inverse().text());
       found_.push_back({id, told, {same_shape ? back : Edit{"transpose", pair_.name}}, {}});
     };
+    Dims turned = shape;
+    std::swap(turned[dim], turned[dim + 1]);
+    if (!same_shape && turned != pair_.shape_b) return;
     const char* id = rows == columns || !same_shape ? "transposed" : "other-layout";
     tell({o, rows, columns, r}, id, "b=columns of A");
     if (rows != columns) tell({o, columns, rows, r}, id, "b=rows of A as columns");
@@ -192,7 +233,9 @@ void count_values(const TensorPair& pair, DifferenceCounts& counts) {
 
 }  // namespace
 
-std::optional<CheckpointMistake> explain(const TensorPair& pair) {
+namespace {
+
+std::optional<CheckpointMistake> explain_once(const TensorPair& pair) {
   constexpr std::int64_t kMost = 1 << 20;  // hashes of both, and their order: 32 MiB
   std::vector<CheckpointMistake> found;
   ElementMistakes{pair, found}.find();
@@ -200,7 +243,7 @@ std::optional<CheckpointMistake> explain(const TensorPair& pair) {
   for (std::size_t dim = 0; dim < a.size() && a.size() == b.size(); ++dim) {
     Dims other = b;
     other[dim] = a[dim];
-    if (other == a && a[dim] > 1 && std::max(a[dim], b[dim]) <= kMost)
+    if (other == a && std::max(a[dim], b[dim]) > 1 && std::max(a[dim], b[dim]) <= kMost)
       find_slice_mistakes(pair, dim, found);
   }
   if (found.empty()) return std::nullopt;
@@ -213,6 +256,78 @@ std::optional<CheckpointMistake> explain(const TensorPair& pair) {
     if (!told) best.also.push_back(other.id);
   }
   return best;
+}
+
+double largest_in(const std::string& elements, DType dtype) {
+  const std::string wide = converted(elements, dtype, DType::kF64);
+  double largest = 0;
+  for (std::size_t i = 0; i < wide.size(); i += sizeof(double)) {
+    double value = 0;
+    std::memcpy(&value, wide.data() + i, sizeof value);
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+// One mistake, and then another one: rounded, times a number or transposed, and what makes B of it.
+std::optional<CheckpointMistake> explain_twice(const TensorPair& pair) {
+  const auto then = [&](const TensorPair& rest,
+                        CheckpointMistake first) -> std::optional<CheckpointMistake> {
+    const bool same = rest.a == pair.a && rest.b == pair.b && rest.shape_b == pair.shape_b;
+    if (same) return std::nullopt;
+    const auto second = explain_once(rest);
+    if (!second) return std::nullopt;
+    first.told += fmt::format("; and {}; {}", second->id, second->told);
+    const bool lost = first.edits.empty() || second->edits.empty();
+    first.edits.insert(first.edits.end(), second->edits.begin(), second->edits.end());
+    if (lost) first.edits.clear();
+    return first;
+  };
+  const std::string name = pair.name;
+  const auto dtype = pair.type->dtype;
+  if (dtype && is_floating(*dtype)) {
+    for (const DType to : {DType::kBF16, DType::kF16}) {
+      const auto rounded = [&](const std::string& x) {
+        return converted(converted(x, *dtype, to), to, *dtype);
+      };
+      if (item_bytes(to) >= pair.type->bytes || rounded(pair.b) != pair.b) continue;
+      TensorPair rest = pair;
+      rest.a = rounded(pair.a);
+      if (const auto found = then(rest, {"rounded", fmt::format("to={}", to_string(to)), {}, {}}))
+        return found;
+    }
+    const double ratio = largest_in(pair.b, *dtype) / largest_in(pair.a, *dtype);
+    const double factor = ratio < 1 ? 1 / std::round(1 / ratio) : std::round(ratio * 2) / 2;
+    for (const double sign : {factor, -factor}) {
+      if (!std::isfinite(factor) || std::abs(factor / ratio - 1) > 0.01) continue;
+      TensorPair rest = pair;
+      rest.a = scaled(pair.a, *dtype, sign);
+      const Edit back = {"scale", fmt::format("{} = {}", name, 1 / sign)};
+      if (const auto found = then(rest, {"factor", fmt::format("factor={}", sign), {back}, {}}))
+        return found;
+    }
+  }
+  for (std::size_t dim = 0; dim + 1 < pair.shape_b.size(); ++dim) {
+    const Dims& shape = pair.shape_b;
+    const Swap back{around(shape, dim).first, shape[dim], shape[dim + 1],
+                    around(shape, dim + 1).second};
+    TensorPair rest = pair;
+    std::swap(rest.shape_b[dim], rest.shape_b[dim + 1]);
+    rest.b = swapped(pair.b, pair.type->bytes, back);
+    const Edit edit = {
+        "swap", fmt::format("{} = {} -> {}", name, back.text(), text_of_list(rest.shape_b, ", "))};
+    const auto told = fmt::format("dims={}, {}", dim, dim + 1);
+    if (const auto found = then(rest, {"transposed", told, {edit}, {}})) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CheckpointMistake> explain(const TensorPair& pair) {
+  constexpr std::size_t kMost = 8 << 20;
+  const auto found = explain_once(pair);
+  return found || pair.a.size() + pair.b.size() > kMost ? found : explain_twice(pair);
 }
 
 DifferenceCounts count_differences(const TensorPair& pair) {

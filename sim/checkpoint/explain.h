@@ -23,8 +23,8 @@ struct TensorPair {
   const StoredType* type;
   Dims shape_a, shape_b;
   std::string a, b;
-  std::string before, tail;  ///< the tensor before it in A, and the end of its elements
-  std::string after, head;   ///< the one behind it, and their begin
+  std::string tail;  ///< elements that end right before it in A, of tensors of its type
+  std::string head;  ///< that begin right behind it
 };
 
 /// The mistake that gives all of B; empty if no one does. Memory besides the pair: 40 MiB.

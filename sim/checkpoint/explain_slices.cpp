@@ -48,7 +48,7 @@ struct SliceMistakes {
     if (swap.a > 1) {
       const Swap all{around_.first * swap.o, swap.b, swap.a, swap.r * around_.second};
       edits = {{"swap", fmt::format("{} = {}", pair_.name, all.text())}};
-    } else if (std::ranges::count(back, -1) == 0) {
+    } else if (!back.empty() && std::ranges::count(back, -1) == 0) {
       std::vector<std::string> dims(pair_.shape_a.size(), "_");
       dims[dim_] = text_of(back);
       edits = {{"pick", fmt::format("{} = [{}]", pair_.name, text_of_list(dims, ", "))}};

@@ -2,9 +2,12 @@
 // place at once, or small enough to be read with all that is between its elements.
 #include "sim/checkpoint/strided_bytes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
+#include "base/text_of_list.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -58,6 +61,14 @@ void read_part(const StridedBytes& elements, Copy copy, std::int64_t at, char* o
 }
 
 }  // namespace
+
+std::string text_of(const Box& box) {
+  std::vector<std::string> dims;
+  for (std::size_t dim = 0; dim < box.from.size(); ++dim) {
+    dims.push_back(fmt::format("{}:{}", box.from[dim], box.from[dim] + box.shape[dim]));
+  }
+  return fmt::format("[{}]", text_of_list(dims, ", "));
+}
 
 Box common_part(const Box& a, const Box& b) {
   Box common = a;

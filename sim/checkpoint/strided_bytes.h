@@ -13,6 +13,8 @@ namespace shardlab {
 struct Box {
   Dims from, shape;
 };
+/// "[0:4, 2:3]".
+std::string text_of(const Box& box);
 /// The common part; without elements if there is none.
 Box common_part(const Box& a, const Box& b);
 

@@ -128,19 +128,23 @@ TorchFile::Tensor TorchFile::tensor(PickleValue value) const {
   const StoredType* type =
       untyped ? dtype_of(given.at(6))
               : stored_type(&StoredType::storage, storage.substr(storage.find(' ') + 1));
-  if (type == nullptr) value.refuse("a dtype that is read is expected");
+  const std::string_view name = untyped ? given.at(6).type() : storage;
   Tensor tensor{type,
+                std::string(name.substr(name.find(' ') + 1)),
                 {.bytes = archive_.stored(folder_ + "data/" + std::string(id.at(2).text())),
-                 .item = type->bytes,
+                 .item = type == nullptr ? 1 : type->bytes,
                  .offset = given.at(1).integer(),
                  .shape = dims_of(given.at(2)),
                  .stride = dims_of(given.at(3))}};
+  if (type == nullptr) return tensor;
   tensor.elements.check();
   const std::size_t facts = untyped ? 7 : 6;
   if (given.size() > facts && given.at(facts).is(PickleKind::kDict)) {
     for (const char* const bit : {"conj", "neg"}) {
       const auto set = given.at(facts).find(bit);
-      tensor.lazy |= set && set->is(PickleKind::kBool) && set->integer() != 0;
+      const bool lazy = set && set->is(PickleKind::kBool) && set->integer() != 0;
+      if (lazy) tensor.type_name = fmt::format("lazily conjugated or negated {}", type->torch);
+      if (lazy) tensor.type = nullptr;
     }
   }
   return tensor;

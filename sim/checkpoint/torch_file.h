@@ -22,9 +22,10 @@ Dims dims_of(PickleValue value);
 class TorchFile {
  public:
   struct Tensor {
-    const StoredType* type;
+    const StoredType*
+        type;  ///< null: one that is not read, and only the shape of elements is known
+    std::string type_name;
     StridedBytes elements;
-    bool lazy = false;  ///< its elements are the conjugates or the negatives of the stored ones
   };
 
   ///   fails  Value: no archive of torch.save; damaged. Unsupported: the older form without an

@@ -55,9 +55,9 @@ struct TorchReader {
 
   void add(const std::string& name, const TorchFile::Tensor& tensor) {
     const StridedBytes& elements = tensor.elements;
-    const auto first = static_cast<std::uint64_t>(elements.offset * elements.item);
-    const std::string lazy = fmt::format("lazily conjugated or negated {}", tensor.type->torch);
-    reader.add(name, tensor.lazy ? nullptr : tensor.type, tensor.lazy ? lazy : tensor.type->torch,
+    const auto first =
+        tensor.type == nullptr ? 0 : static_cast<std::uint64_t>(elements.offset * elements.item);
+    reader.add(name, tensor.type, tensor.type_name,
                StoredPiece{.box = {Dims(elements.shape.size()), elements.shape},
                            .file = index,
                            .begin = elements.bytes.begin() + first,

@@ -83,7 +83,8 @@ std::optional<KnownProgram> known_program(const AutopsyArguments& arguments, int
 int autopsy_command(const AutopsyArguments& arguments) {
   FlightWords words;
   const std::size_t workers = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<FlightDump> dumps = read_flight_dumps(arguments.paths, words, workers);
+  std::vector<std::string> notes;
+  std::vector<FlightDump> dumps = read_flight_dumps(arguments.paths, words, workers, notes);
   if (dumps.empty()) {
     fail(ErrorKind::kValue, Fix{"give the folder or files that torch's flight recorder wrote"},
          "autopsy: there is no dump in {}", arguments.paths.front());
@@ -94,6 +95,7 @@ int autopsy_command(const AutopsyArguments& arguments) {
   if (code != kFine) return code;
   Autopsy found = autopsy_of(known ? dumps : std::move(dumps), words);
   if (known) join(found, dumps, words, *known);
+  found.notes.insert(found.notes.end(), notes.begin(), notes.end());
   const bool json = arguments.run.common.output == Output::kJson;
   print_text(json ? json_line(found.json(words)) + "\n" : found.text(words));
   return found.kind == AutopsyKind::kHealthy ? kFine : kFailed;

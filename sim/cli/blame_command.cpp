@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/fix.h"
+#include "sim/checkpoint/file_bytes.h"
 #include "sim/cli/blame_runs.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/open_recording.h"
@@ -156,6 +157,7 @@ int compare_recordings(const BlameArguments& arguments) {
     check_values(b);
     found = blame_recordings(a, b);
   } else {
+    FileBytes::open(arguments.other);
     fail(ErrorKind::kValue,
          Fix{"give a recording, or what shardlab_record.dump_values has written"},
          "{}: nothing that a recording is compared with", arguments.other);

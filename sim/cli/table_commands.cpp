@@ -8,6 +8,7 @@
 #include "dispatch/all_ops.h"
 #include "schema/binder.h"
 #include "schema/op_registry.h"
+#include "sim/checkpoint/file_bytes.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/open_recording.h"
@@ -155,6 +156,7 @@ namespace {
 InferredTypes types_of(const TypesArguments& arguments, const std::string& path) {
   if (!is_recording_file(path)) {
     if (!arguments.one.empty()) {
+      FileBytes::open(path);
       fail(Fix{"leave it out: one device runs beside a scenario's ranks"},
            "{}: a scenario takes no second file", arguments.one);
     }

@@ -181,10 +181,14 @@ std::string edit_text(const ComparedPoint& point, const Explained& cause, std::s
   const std::string name = is_gradient(point) || point.kind == PointKind::kEnd ? "gradient" : "y";
   std::string text;
   if (cause.held == ValueHeld::kTerms) {
+    std::vector<std::string> groups;
+    for (const Ranks& ranks : cause.groups.groups)
+      groups.push_back(fmt::format("[{}]", text_of_list(ranks, ", ")));
     const std::string group =
         cause.groups.of_mesh    ? fmt::format(", group=mesh.get_group(\"{}\")", cause.groups.name)
-        : cause.groups.of_value ? fmt::format(", group=dist.new_group([{}])",
-                                              text_of_list(cause.groups.groups[0], ", "))
+        : cause.groups.of_value ? fmt::format(", group=dist.new_group({})", groups[0])
+        : groups.size() > 1     ? fmt::format(", group=dist.new_subgroups_by_enumeration([{}])[0]",
+                                              text_of_list(groups, ", "))
                                 : "";
     text = fmt::format("dist.all_reduce({}{}{})", name,
                        cause.largest       ? ", op=dist.ReduceOp.MAX"

@@ -478,6 +478,7 @@ std::vector<RankGroups> groups_of_grids(std::size_t ranks) {
     for (const std::size_t dim : {1, 2}) {
       all.push_back(groups_along({count / inner, inner}, {"", ""}, dim));
       all.back().name = "groups such as " + ranks_text(all.back().groups[0]);
+      all.back().of_mesh = false;
     }
   }
   return all;
@@ -489,6 +490,26 @@ std::vector<RankGroups> groups_of(const RecordedProgram& program) {
   const std::size_t dims = std::min<std::size_t>(mesh.shape.size(), 4);
   for (std::size_t chosen = 1; program.ranks > 1 && chosen < std::size_t{1} << dims; ++chosen) {
     all.push_back(groups_along(mesh.shape, mesh.names, chosen));
+  }
+  // Dims of which types speak have names, too.
+  std::map<std::string, std::map<std::size_t, Ranks>> typed;
+  for (const RecordedEvent& event : program.events) {
+    for (const RecordedType& type : event.types) {
+      const auto [known, fresh] = typed.try_emplace(type.dim);
+      for (std::size_t rank = 0; fresh && rank < program.ranks; ++rank) {
+        std::size_t first = rank;
+        for (const auto& [size, stride] : type.of) {
+          const auto step = static_cast<std::size_t>(stride);
+          first -= rank / step % static_cast<std::size_t>(size) * step;
+        }
+        known->second[first].push_back(rank);
+      }
+    }
+  }
+  for (auto& [name, by_first] : typed) {
+    RankGroups one{.name = name, .groups = {}, .of_mesh = true};
+    for (auto& [first, ranks] : by_first) one.groups.push_back(std::move(ranks));
+    if (one.groups[0].size() > 1) all.push_back(std::move(one));
   }
   for (const RecordedGroup& group : program.groups) {
     std::set<Ranks> different;

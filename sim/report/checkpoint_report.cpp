@@ -22,10 +22,12 @@ std::string plain(std::string_view text) { return escaped_text(text, "\\x{:02x}"
 // Lines that are equal but for the numbers of a name, in the order of the first of each.
 class Folded {
  public:
-  explicit Folded(bool full) : full_(full) {}
+  /// `names`: columns have names, too, whose numbers are those of the first.
+  explicit Folded(bool full, bool names = false) : full_(full), names_(names) {}
   void add(const std::string& name, const std::vector<std::string>& columns) {
     std::string key = full_ ? name : name_pattern(name);
-    for (const std::string& column : columns) key += "\n" + column;
+    for (const std::string& column : columns)
+      key += "\n" + (names_ ? name_pattern(column) : column);
     const auto [found, fresh] = places_.emplace(key, rows_.size());
     if (fresh) rows_.push_back({name, columns, 0});
     ++rows_[found->second].times;
@@ -34,6 +36,7 @@ class Folded {
     std::vector<TableRow> rows;
     for (const Row& row : rows_) {
       TableRow& cells = rows.emplace_back(row.columns);
+      for (std::string& cell : cells) cell = names_ && row.times > 1 ? name_pattern(cell) : cell;
       cells.insert(cells.begin(), plain(row.times > 1 ? name_pattern(row.name) : row.name));
       if (row.times > 1) cells.push_back(fmt::format("x {}", row.times));
     }
@@ -46,26 +49,18 @@ class Folded {
     std::vector<std::string> columns;
     int times;
   };
-  bool full_;
+  bool full_, names_;
   std::vector<Row> rows_;
   std::map<std::string, std::size_t> places_;
 };
 
-std::string box_text(const Box& box) {
-  std::vector<std::string> dims;
-  for (std::size_t dim = 0; dim < box.from.size(); ++dim) {
-    dims.push_back(fmt::format("{}:{}", box.from[dim], box.from[dim] + box.shape[dim]));
-  }
-  return fmt::format("[{}]", text_of_list(dims, ", "));
-}
-
 std::string fault_text(const Checkpoint& checkpoint, const StoredTensor& tensor,
                        const PieceFault& fault) {
-  if (fault.pieces.empty()) return fmt::format("no piece has {}", box_text(fault.box));
+  if (fault.pieces.empty()) return fmt::format("no piece has {}", text_of(fault.box));
   std::vector<std::string> files;
   for (const std::size_t piece : fault.pieces)
     files.push_back(plain(checkpoint.files()[tensor.pieces[piece].file]));
-  return fmt::format("{} is in {}", box_text(fault.box), text_of_list(files, " and in "));
+  return fmt::format("{} is in {}", text_of(fault.box), text_of_list(files, " and in "));
 }
 
 std::string files_text(const Checkpoint& checkpoint, const StoredTensor& tensor) {
@@ -182,7 +177,7 @@ std::string stored_tensor_text(const Checkpoint& checkpoint, const StoredTensor&
     for (std::size_t dim = 0; dim < piece.box.from.size(); ++dim)
       holding.view.dims.push_back({{{piece.box.from[dim], piece.box.shape[dim]}}});
     holdings.push_back(std::move(holding));
-    table += fmt::format("  {:>4}  {}  {}\n", holdings.back().rank, box_text(piece.box),
+    table += fmt::format("  {:>4}  {}  {}\n", holdings.back().rank, text_of(piece.box),
                          plain(checkpoint.files()[piece.file]));
   }
   std::string text = fmt::format("{} {}, {}\n", plain(tensor.name), tensor.text(),
@@ -196,13 +191,14 @@ std::string stored_tensor_text(const Checkpoint& checkpoint, const StoredTensor&
 std::string comparison_text(const CheckpointComparison& comparison, const std::string& command) {
   std::string text = fmt::format("equal      {}, {}\n", counted(comparison.equal, "tensor"),
                                  bytes_text(static_cast<double>(comparison.equal_bytes)));
-  Folded differences(false), lone(false);
+  Folded differences(false), lone(false, true);
   for (const TensorDifference& one : comparison.differences)
     differences.add(one.name, {difference_text(one)});
   for (const LoneTensor& one : comparison.lone) {
     std::string more = one.same.empty() ? "" : ", equal to " + plain(one.same);
     if (!one.near.empty() && one.near != one.same) more += ", like " + plain(one.near);
-    lone.add(one.name, {one.type, (one.in_a ? "in A alone" : "in B alone") + more});
+    const std::string place = one.in_a ? "in A alone" : "in B alone";
+    lone.add(one.name, {one.type, place + more});
   }
   if (!comparison.differences.empty())
     text += fmt::format("different  {}\n{}", counted(std::ssize(comparison.differences), "tensor"),
@@ -210,7 +206,7 @@ std::string comparison_text(const CheckpointComparison& comparison, const std::s
   text += lone.text();
   for (const std::string& line : comparison.others) text += "  " + plain(line) + "\n";
   std::string edits;
-  for (const Edit& edit : repairs_of(comparison)) edits += " " + edit.command();
+  for (const Edit& edit : comparison.repairs) edits += " " + edit.command();
   if (!edits.empty())
     text += fmt::format("\n{}: {}{}\n",
                         comparison.mended ? "this makes B right, as a trial has shown"
@@ -242,7 +238,7 @@ std::string comparison_json(const CheckpointComparison& comparison) {
                     {"in", one.in_a ? "a" : "b"},
                     {"same", one.same},
                     {"near", one.near}});
-  for (const Edit& edit : repairs_of(comparison)) repairs.push_back(edit.command());
+  for (const Edit& edit : comparison.repairs) repairs.push_back(edit.command());
   return json_line({{"ok", comparison.ok()},
                     {"equal", comparison.equal},
                     {"equal_bytes", comparison.equal_bytes},

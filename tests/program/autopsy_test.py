@@ -84,6 +84,22 @@ class Autopsy(program.Program):
                 self.assertEqual((found["culprits"], found["kind"]), (culprits, word))
                 self.assertEqual(code, 1 if culprits else 0)
 
+    def test_other_files_of_the_folder_are_noted(self):
+        """Logs are beside the dumps; a damaged dump is an error still, and so is a log by name."""
+        files = {**self.real()["other_op"], "stderr.log": b"hello\n", "run.json": b"{}"}
+        folder = self.dump("logs", files)
+        code, found, _ = self.autopsy(folder)
+        self.assertEqual((code, found["culprits"]), (1, [3]))
+        noted = [note for note in found["notes"] if "no dump" in note]
+        self.assertEqual([note.rpartition("/")[2] for note in noted],
+                         ["run.json is no dump", "stderr.log is no dump"])
+        code, _, errors = self.shardlab("autopsy", f"{folder}/stderr.log")
+        self.assertEqual(code, 2)
+        self.assertIn("stderr.log", errors)
+        code, _, errors = self.autopsy(self.dump("damaged", {**files, "rank_1": b"hello\n"}))
+        self.assertEqual(code, 2)
+        self.assertIn("rank_1", errors)
+
     def test_a_missing_file_a_cut_one_and_one_of_another_job(self):
         real = self.real()
         files = dict(real["other_op"])

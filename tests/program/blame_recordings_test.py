@@ -313,7 +313,8 @@ class BlameRecordings(Program):
         output = self.blamed("grid", "one_not_reduced")
         self.assertIn("1.down.grad", output.splitlines()[1])
         self.assertIn("their average over ranks 0, 2 is A's value, and no collective adds", output)
-        self.assertIn("+ dist.all_reduce(gradient, op=dist.ReduceOp.AVG)", output)
+        self.assertIn("+ dist.all_reduce(gradient, op=dist.ReduceOp.AVG, "
+                      "group=dist.new_subgroups_by_enumeration([[0, 2], [1, 3]])[0])", output)
         self.assertIn("; after the step it is one value on ranks 0, 2, another on ranks 1, 3\n",
                       self.blamed("grid", "copy_not_reduced"))
 
@@ -420,6 +421,7 @@ class BlameRecordings(Program):
         shutil.copy(FILES / "values_tp_none.r0.json.gz", self.folder / "v.r0.json.gz")
         (self.folder / "text.json").write_text("{}", encoding="utf-8")
         for other, told in (("v.json.gz", r"v.r1.json.gz: there is no such file"),
+                            ("none.json.gz", r"none.json.gz cannot be read"),
                             ("text.json", r"text.json: nothing that a recording is compared with"),
                             (RECORDINGS.parent / "exported/mlp__2.15.0.pt2",
                              r"mlp__2.15.0.pt2: the file has no values to compare with"),
@@ -427,6 +429,9 @@ class BlameRecordings(Program):
             code, _, errors = self.shardlab("blame", FILES / "tp_one.json.gz", other)
             self.assertEqual(code, 2, errors)
             self.assertRegex(errors, told)
+        code, _, errors = self.shardlab("types", "none.json.gz", FILES / "tp_one.json.gz")
+        self.assertEqual((code, errors.splitlines()[0]),
+                         (2, "error: none.json.gz cannot be read"))
 
 
 if __name__ == "__main__":

@@ -215,6 +215,100 @@ class Checkpoints(Program):
         self.assertIn(struct.pack("<4f", 1, -2, 3, 4), data)
         self.assertIn("two tensors are called 'a.b'", self.refused("show", folder / "twice.pt"))
 
+    def test_elements_that_no_piece_has_are_told_in_a_comparison(self):
+        """The file of one rank was not copied."""
+        self.write("a.safetensors", w=([4, 4], range(1, 17)), zeros=([4], [0] * 4))
+        self.fine("reshard", "a.safetensors", "ranks", "--mesh", "dp=2,tp=2", "--to",
+                  "w = [_@dp, _@tp]", "--to", "zeros = [_@dp]")
+        self.fine("reshard", "--check", "a.safetensors", "ranks")
+        (self.folder / "ranks/shard-00001-model-00001-of-00001.safetensors").unlink()
+        for one, other, side in (("a.safetensors", "ranks", "B"), ("ranks", "a.safetensors", "A")):
+            code, output, _ = self.shardlab("reshard", "--check", one, other)
+            self.assertEqual(code, 1)
+            self.assertIn(f"  w: no piece of {side} has [0:2, 0:2]\n", output)
+            self.assertIn(f"  zeros: no piece of {side} has [0:2]\n", output)
+        code, output, _ = self.shardlab("reshard", "--check", "a.safetensors", "ranks")
+        self.assertIn("    piece-missing; no piece of B has=[0:2, 0:2]\n", output)
+        self.assertEqual(self.shardlab("reshard", "--check", "ranks", "ranks")[0], 1)
+
+    def test_a_dtype_that_is_not_read_is_refused_by_tensor(self):
+        packed = ROOT / "tests/golden/checkpoints/refused/packed.pt"
+        self.assertIn("  packed  float4_e2m1fn_x2[2]", self.fine("show", packed))
+        self.fine("reshard", packed, "b.safetensors", "--drop", "packed")
+        tensors, _ = stored(self.folder / "b.safetensors")
+        self.assertEqual(tensors, {"scales": ("F8_E8M0", [2], bytes([127, 129]))})
+
+    def test_experts_are_stacked_and_apart(self):
+        apart = {f"layers.{i}.experts.{e}.w": ([2, 3], range(10 * i + e, 10 * i + e + 6))
+                 for i in range(2) for e in range(11)}
+        self.write("a.safetensors", **apart)
+        printed = self.fine("reshard", "a.safetensors", "b.safetensors", "--stack",
+                            "experts.w = experts.{e}.w")
+        self.assertIn("undo     shardlab reshard b.safetensors BACK --unstack "
+                      "'experts.w = experts.{e}.w'", printed)
+        tensors, _ = stored(self.folder / "b.safetensors")
+        self.assertEqual(tensors["layers.1.experts.w"], (
+            "F32", [11, 2, 3], f32(*(10 + e + i for e in range(11) for i in range(6)))))
+        self.fine("reshard", "b.safetensors", "c.safetensors", "--unstack",
+                  "experts.w = experts.{e}.w")
+        self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+        for edit, why in (("experts.w = layers.{i}.experts.{e}.w", "a part in braces"),
+                          ("experts.w = layers.*.experts.{e}.w", "two tensors have the number"),
+                          ("w = experts.w", "a part in braces"), ("x = none.{e}.w", "no tensor")):
+            self.assertIn(why, self.refused("reshard", "a.safetensors", "d", "--stack", edit))
+        del apart["layers.0.experts.3.w"]
+        self.write("a.safetensors", **apart)
+        self.assertIn("from 0 on", self.refused("reshard", "a.safetensors", "d", "--stack",
+                                                "experts.w = experts.{e}.w"))
+
+    def test_the_command_that_is_told_makes_b_right(self):
+        """Fused and single, stacked and apart, tied under other names: split, stacked, renamed."""
+        q, k, v = ([4, 2], range(8)), ([2, 2], range(20, 24)), ([2, 2], range(30, 34))
+        fused = ([8, 2], [*range(8), *range(20, 24), *range(30, 34)])
+        ones = ([2], [1, 1])
+        experts = {f"experts.{e}.w": ([1, 2], [e, e + 50]) for e in range(3)}
+        stacked = {"experts.all": ([3, 1, 2], [0, 50, 1, 51, 2, 52])}
+        pairs = [
+            ({"q": q, "k": k, "v": v}, {"qkv": fused}, "--split"),
+            ({"qkv": fused}, {"q": q, "k": k, "v": v}, "--join"),
+            (experts, stacked, "--unstack"), (stacked, experts, "--stack"),
+            ({"embed": q, "head": q, "norm": ones}, {"m.embed": q, "m.head": q, "m.norm": ones},
+             "--rename"),
+            ({"embed": q, "head": q}, {"m.embed": q}, "--tie"),
+        ]
+        for a, b, option in pairs:
+            with self.subTest(option):
+                self.write("a.safetensors", **a, last=ones)
+                self.write("b.safetensors", **b, last=ones)
+                code, output, _ = self.shardlab("reshard", "--check", "a.safetensors",
+                                                "b.safetensors")
+                self.assertEqual(code, 1, output)
+                last = output.splitlines()[-1]
+                self.assertIn(option, last)
+                words, command = last.split(": ", 1)
+                self.assertEqual(words, "this makes B right, as a trial has shown")
+                done = subprocess.run(
+                    command.replace("shardlab", PROGRAM).replace(" C ", " c.safetensors --force "),
+                    shell=True, cwd=self.folder, capture_output=True, encoding="utf-8", check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+        # One edit for all layers, and one line; the patterns fit no moment.
+        layers = {f"layers.{i}.w": ([2], [i, 1]) for i in range(12)}
+        moments = {f"optim.m.layers.{i}.w": ([2], [i, 2]) for i in range(12)}
+        self.write("a.safetensors", **layers, **moments)
+        self.write("b.safetensors", **moments, **{f"m.{key}": w for key, w in layers.items()})
+        _, output, _ = self.shardlab("reshard", "--check", "a.safetensors", "b.safetensors")
+        self.assertIn("  m.layers.*.w  f32[2]  in B alone, equal to layers.*.w    x 12\n", output)
+        self.assertTrue(output.endswith("C --rename '^m.layers.{i}.w -> layers.{i}.w'\n"), output)
+        self.fine("reshard", "b.safetensors", "c.safetensors", "--force", "--rename",
+                  "^m.layers.{i}.w -> layers.{i}.w")
+        self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+        # Nothing is dropped that may be what A has under another name.
+        self.write("a.safetensors", a=q, last=ones)
+        self.write("b.safetensors", b=([4, 2], range(40, 48)), last=ones)
+        _, output, _ = self.shardlab("reshard", "--check", "a.safetensors", "b.safetensors")
+        self.assertNotIn("--drop", output)
+
     def test_parameters_of_a_recording(self):
         recording = str(ROOT / "tests/golden/recordings/llama__2.15.0.json.gz")
         self.write("a.safetensors", w=([2], [1, 2]))

@@ -54,6 +54,10 @@ def main():
     torch.save({"w": w, "conjugated": z.conj(), "negated": y.conj().imag,
                 "z": z.conj().resolve_conj()}, HERE / "refused/lazy.pt")
     torch.save({"a.b": w, "a": {"b": w + 1}}, HERE / "refused/twice.pt")
+    # Scales that are copied, and a dtype of which two elements are in a byte.
+    packed = torch.arange(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    torch.save({"scales": torch.tensor([1.0, 4.0]).to(torch.float8_e8m0fnu), "packed": packed},
+               HERE / "refused/packed.pt")
 
 
 if __name__ == "__main__":

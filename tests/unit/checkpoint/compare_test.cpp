@@ -109,7 +109,7 @@ TEST_CASE("B-52 edits of a tensor fit no other whose name has its own as a part"
     const CheckpointComparison found = compare(a, b, nullptr);
     CHECK(found.mended);
     MadeTensors mended = b;
-    for (const Edit& edit : repairs_of(found)) apply(edit, mended);
+    for (const Edit& edit : found.repairs) apply(edit, mended);
     for (const MadeTensor& one : a) CHECK(find(mended, one.name)->elements() == one.elements());
   }
 }
@@ -132,7 +132,7 @@ TEST_CASE("B-52 a tied tensor that B lacks is tied again to the one that B has")
   const auto edits_of = [](const MadeTensors& a, const MadeTensors& b) {
     const CheckpointComparison found = compare(a, b, nullptr);
     std::string text = found.mended ? "mended" : "not mended";
-    for (const Edit& edit : repairs_of(found)) text += " " + edit.option + " " + edit.text;
+    for (const Edit& edit : found.repairs) text += " " + edit.option + " " + edit.text;
     return text;
   };
   CHECK(edits_of({embed, head}, {embed}) == "mended tie head = embed");
@@ -163,7 +163,8 @@ TEST_CASE("B-52 elements that moved into the tensor before are a flat shift") {
   const CheckpointComparison found = compare(parts(all), parts(shifted), nullptr);
   REQUIRE(found.differences.size() == 2);
   REQUIRE(found.differences[0].mistake.has_value());
-  CHECK(found.differences[0].mistake->told == "shift=-3; ends with=the begin of b");
+  CHECK(found.differences[0].mistake->told ==
+        "shift=-3; ends with=the begin of what is behind it in A");
   CHECK(found.differences[1].mistake->told == "shift=-3; ends with=zeros");
 }
 
@@ -190,5 +191,112 @@ TEST_CASE("B-52 a mistake has its name, and edits that make A of B") {
     CHECK(found.mistake->id == one.id);
     CHECK(found.mistake->told == one.told);
     CHECK(found.tried == one.mended);
+  }
+}
+
+TEST_CASE("B-52 a flat shift by more than a tensor holds") {
+  const PlainNumbers all = counted_up(40);
+  PlainNumbers shifted(5, 0);
+  shifted.insert(shifted.end(), all.begin(), all.end() - 5);
+  const auto parts = [](const PlainNumbers& flat) -> MadeTensors {
+    return {bytes_of("a", {8, 2}, {flat.begin(), flat.begin() + 16}),
+            bytes_of("bias", {3}, {flat.begin() + 16, flat.begin() + 19}),
+            bytes_of("b", {7, 3}, {flat.begin() + 19, flat.end()})};
+  };
+  const CheckpointComparison found = compare(parts(all), parts(shifted), nullptr);
+  REQUIRE(found.differences.size() == 3);
+  for (const TensorDifference& one : found.differences) {
+    REQUIRE(one.mistake.has_value());
+    CHECK(one.mistake->id == "flat-shifted");
+    CHECK(one.mistake->told.starts_with("shift=5; begins with="));
+  }
+}
+
+TEST_CASE("B-52 tensors of many layers are found in each other's place") {
+  MadeTensors a, b;
+  for (std::uint8_t i = 0; i < 40; ++i) {
+    const std::string name = "layers." + std::to_string(i) + ".w";
+    const auto other = static_cast<std::uint8_t>((i + 1) % 40);
+    a.push_back(bytes_of(name, {2, 2}, {i, 1, 2, 3}));
+    b.push_back(bytes_of(name, {2, 2}, {other, 1, 2, 3}));
+  }
+  const CheckpointComparison found = compare(a, b, nullptr);
+  CHECK(found.differences.size() == 40);
+  for (const TensorDifference& one : found.differences)
+    CHECK((one.mistake && one.mistake->id == "names-exchanged"));
+  CHECK(found.mended);
+}
+
+TEST_CASE("B-52 pieces along one dim that were joined along another have other sizes") {
+  // Two pieces of rows, side by side; then two pieces of columns, one behind the other.
+  const PlainNumbers numbers = counted_up(8), beside = {1, 2, 5, 6, 3, 4, 7, 8},
+                     behind = {1, 3, 5, 7, 2, 4, 6, 8};
+  for (const auto& [shape, b, told] :
+       {std::tuple{Dims{2, 4}, beside, "ranks=2; cut_dim=0; joined_dim=1"},
+        std::tuple{Dims{8, 1}, behind, "ranks=2; cut_dim=1; joined_dim=0"}}) {
+    const MadeTensors a = {bytes_of("w", {4, 2}, numbers)}, other = {bytes_of("w", shape, b)};
+    const CheckpointComparison found = compare(a, other, nullptr);
+    REQUIRE(found.differences.size() == 1);
+    REQUIRE(found.differences[0].mistake.has_value());
+    CHECK(found.differences[0].mistake->id == "other-dim");
+    CHECK(found.differences[0].mistake->told == told);
+    CHECK(found.mended);
+  }
+}
+
+TEST_CASE("B-52 one row with zeros behind it, and none") {
+  for (const auto& [rows_of_a, numbers] : {std::pair{1, PlainNumbers{1, 2}}, {0, PlainNumbers{}}}) {
+    MadeTensor a = bytes_of("w", {1, 2}, {1, 2});
+    a.shape[0] = rows_of_a;
+    a.make([numbers = numbers] { return std::string(numbers.begin(), numbers.end()); });
+    PlainNumbers padded = numbers;
+    padded.resize(6, 0);
+    const CheckpointComparison found = compare({a}, {bytes_of("w", {3, 2}, padded)}, nullptr);
+    REQUIRE(found.differences.size() == 1);
+    REQUIRE(found.differences[0].mistake.has_value());
+    CHECK(found.differences[0].mistake->id == "padding-kept");
+    CHECK(found.mended == (rows_of_a > 0));
+  }
+}
+
+TEST_CASE("B-52 one mistake behind another one") {
+  const auto floats = [](const std::vector<float>& numbers, DType dtype, Dims shape) {
+    MadeTensor made{"w", &stored_type(dtype), std::move(shape), {}};
+    std::string bytes(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size());
+    made.elements = [bytes = converted(bytes, DType::kF32, dtype)] { return bytes; };
+    return made;
+  };
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6.001F, 7, 8}, moved = {5, 6.001F, 7, 8, 1, 2, 3, 4},
+                           scaled = {2.5F, 3.0005F, 3.5F, 4, 0.5F, 1, 1.5F, 2},
+                           rounded = {5, 6, 7, 8, 1, 2, 3, 4},
+                           turned = {5, 7, 1, 3, 6.001F, 8, 2, 4};
+  struct Case {
+    const char* id;
+    std::vector<float> b;
+    Dims shape;
+    bool mended;
+  };
+  for (const Case& one : std::vector<Case>{{"rank-order", moved, {4, 2}, true},
+                                           {"factor", scaled, {4, 2}, true},
+                                           {"rounded", rounded, {4, 2}, false},
+                                           {"transposed", turned, {2, 4}, true}}) {
+    CAPTURE(one.id);
+    const CheckpointComparison found =
+        compare({floats(a, DType::kF32, {4, 2})}, {floats(one.b, DType::kF32, one.shape)}, nullptr);
+    REQUIRE(found.differences.size() == 1);
+    REQUIRE(found.differences[0].mistake.has_value());
+    CHECK(found.differences[0].mistake->id == one.id);
+    CHECK(found.mended == one.mended);
+  }
+  // In a dtype that holds all of A, and in one that does not.
+  const std::vector<float> whole = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (const auto& [from, to] :
+       {std::pair{DType::kBF16, DType::kF32}, {DType::kF32, DType::kBF16}}) {
+    const CheckpointComparison found =
+        compare({floats(whole, from, {4, 2})}, {floats(rounded, to, {4, 2})}, nullptr);
+    REQUIRE(found.differences.size() == 1);
+    REQUIRE(found.differences[0].mistake.has_value());
+    CHECK(found.differences[0].mistake->id == "rank-order");
+    CHECK(found.mended);
   }
 }

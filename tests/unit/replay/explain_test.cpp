@@ -134,3 +134,21 @@ TEST_CASE("B-28 a box of uneven cuts of two dims is a piece") {
   part.elements[4] += 1;
   CHECK(held(whole, {part}) != ValueHeld::kRight);
 }
+
+TEST_CASE("B-28 groups of grids have no name, and those of typed mesh dims theirs") {
+  RecordedProgram program;
+  program.ranks = 4;
+  program.meshes = {{.names = {"all"}, .shape = {4}, .ranks = {}, .part = {}}};
+  const std::vector<Ranks> along_dp = {{0, 2}, {1, 3}};
+  const auto found = [&] {
+    const std::vector<RankGroups> all = groups_of(program);
+    return *std::ranges::find(all, along_dp, &RankGroups::groups);
+  };
+  CHECK(found().name == "groups such as ranks 0, 2");
+  CHECK_FALSE(found().of_mesh);
+  program.events.emplace_back();
+  program.events.back().types = {{.dim = "dp", .of = {{2, 2}}, .type = {}},
+                                 {.dim = "tp", .of = {{2, 1}}, .type = {}}};
+  CHECK(found().name == "dp");
+  CHECK(found().of_mesh);
+}
