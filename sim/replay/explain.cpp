@@ -578,14 +578,12 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
 
 // order.
 bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole) {
-  const auto sorted = [](std::vector<double> elements) {
-    std::ranges::sort(elements);
-    return elements;
-  };
-  const std::vector<double> expected = sorted(whole.elements);
+  std::vector<double> expected = whole.elements;
+  std::ranges::sort(expected);
   const double allowed = rounding_allowed(whole);
-  const auto has_all = [&](const std::vector<double>& elements) {
-    return std::ranges::equal(sorted(elements), expected, [&](double own, double other) {
+  const auto has_all = [&](std::vector<double> elements) {
+    std::ranges::sort(elements);
+    return std::ranges::equal(elements, expected, [&](double own, double other) {
       return std::fabs(own - other) <= allowed;
     });
   };
