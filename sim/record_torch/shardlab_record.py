@@ -157,11 +157,13 @@ CHOICES = {
     "aten.cummax.default": 1,
     "aten.cummin.default": 1,
 }
-# Results of decompositions whose signs, and order among equal values, are the library's choice.
+# Results of decompositions whose signs, and order or pivots among equal values, are the library's
+# choice.
 VECTORS = {
     "aten._linalg_eigh.default": (1,),
     "aten.linalg_eig.default": (0, 1),  # no order of them is the right one
     "aten._linalg_svd.default": (0, 2),
+    "aten._linalg_solve_ex.default": (1, 2),
 }
 
 # Questions about a tensor, which do nothing to it.

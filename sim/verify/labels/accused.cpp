@@ -339,6 +339,12 @@ class Accusation {
       return added(call, *whole, mesh_dim);
     }
     const ReduceOp op = call.operands[term]->placements[mesh_dim].op;
+    // An extreme that was reduced over another group is a scale or a shift for all ranks.
+    const int maker = term < call.producers.size() ? call.producers[term] : -1;
+    if (is_extreme(op) && maker >= 0 && is_collective(maker)) {
+      const MatchedCall& made = calls_[static_cast<std::size_t>(maker)];
+      if (made.results.size() == 1 && made.results[0]) return terms_of(layout_, made);
+    }
     return found(call, is_extreme(op) ? causes::kOtherReduction : causes::kMissingSum,
                  fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
                              "over {} is missing before it",
@@ -547,12 +553,12 @@ std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, 
   return Accusation(of).of(call, form, step);
 }
 
-Cause terms_of(const StepsOnPath& of, const MatchedCall& call) {
+Cause terms_of(const MeshLayout& layout, const MatchedCall& call) {
   std::string terms, missing;
-  for (std::size_t dim = 0; dim < of.layout->ndim(); ++dim) {
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     const Placement& placement = call.results[0]->placements[dim];
     if (!placement.is_partial()) continue;
-    const std::string& name = of.layout->names()[dim];
+    const std::string& name = layout.names()[dim];
     terms += fmt::format("{} a term of {} over {}", terms.empty() ? "" : " and",
                          shardlab::text_of(placement.op), name);
     missing +=

@@ -38,6 +38,6 @@ std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, 
 bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim);
 
 /// The results of `call` are terms that nothing reduces.
-Cause terms_of(const StepsOnPath& of, const MatchedCall& call);
+Cause terms_of(const MeshLayout& layout, const MatchedCall& call);
 
 }  // namespace shardlab

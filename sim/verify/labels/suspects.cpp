@@ -392,7 +392,7 @@ class Accuser {
       };
       // Right by chance where further passes have terms.
       const auto repairs = in_all_passes(first.own().key, reduce);
-      if (std::ssize(repairs) == passes) return terms_of(of_, calls_[group.front()]);
+      if (std::ssize(repairs) == passes) return terms_of(layout_, calls_[group.front()]);
     }
     return std::nullopt;
   }

@@ -244,6 +244,27 @@ TEST_CASE("V-33 a part of a whole tensor is told behind a view and behind a coll
               "wrong: cause.other-chunk: slice in line 14 takes 12 of 24 along dim 0");
 }
 
+TEST_CASE("V-33 an extreme over the wrong group is told where it is reduced, in place or not") {
+  const auto told = [](const char* reduce) {
+    return told_of(walked("dp = 2\ntp = 2", "x = \"f64[4@dp, 8@tp, 4]\"",
+                          fmt::format("xl = x.to_local()\nseen = xl.norm()\n{}\n"
+                                      "q = torch.round(xl / top * 127)\n"
+                                      "out = from_local(q * top / 127, mesh=mesh, dp=S(0), "
+                                      "tp=S(1))\n",
+                                      reduce)),
+                   "out");
+  };
+  CHECK(told("top = all_reduce(all_reduce(xl.abs().amax(), \"max\", group=\"dp\"), \"max\", "
+             "group=\"tp\")") == "verified");
+  const char* expected =
+      "wrong: cause.missing-sum: all_reduce in line 10 gives each rank a term of "
+      "a maximum over tp";
+  check_tells(told("top = all_reduce(xl.abs().amax(), \"max\", group=\"dp\")"), expected);
+  check_tells(told("top = xl.abs().amax(); dist.all_reduce(top, op=dist.ReduceOp.MAX, "
+                   "group=mesh.get_group(\"dp\"))"),
+              expected);
+}
+
 TEST_CASE("V-33 gathered terms are told where they are added up") {
   const auto told = [](const char* mean) {
     return told_of(walked("dp = 2", "x = \"f64[12@dp, 3]\"",
