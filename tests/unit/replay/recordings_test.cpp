@@ -137,6 +137,40 @@ TEST_CASE("B-32 pieces held twice, sums that clipping hides, and factors of the 
   CHECK(scaled.edits[0].text.starts_with("loss = loss * 0.5"));
 }
 
+TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by their own line") {
+  struct Row {
+    const char *folder, *mistake, *name, *op, *what, *edit;
+  };
+  const Row rows[] = {
+      {"tied", "first_piece", "Model", "aten.view.default", "ranks hold the same piece of it", ""},
+      {"tied", "scaled_piece", "", "aten.view.default", "2 times A's", "gradient = gradient * 0.5"},
+      {"tied", "down_not_reduced", "", "aten.linear.default", "their sum", "dist.all_reduce(y)"},
+      {"tied", "bias_of_each_rank", "", "aten.linear.default", "their sum", "y = y - 1 * b"},
+      {"tied_stages", "not_reduced", "table.grad", "backward()", "no collective adds them up",
+       "dist.all_reduce(gradient)"},
+      {"bucket", "bound_times_ranks", "0.weight.grad", "aten._foreach_mul_.Tensor", "2 times A's",
+       "gradient = gradient * 0.5"},
+      {"zigzag", "own_mask", "attention", "aten.ge.Tensor", "no part of A's value", ""},
+      {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.folder);
+    CAPTURE(row.mistake);
+    const auto of = [&](const char* file) {
+      return stored(fmt::format("mistakes/{}/{}", row.folder, file));
+    };
+    const RecordedProgram right = of("one");
+    CHECK(!blame_recordings(right, of("none")).found());
+    const RecordingBlame blame = blame_recordings(right, of(row.mistake));
+    REQUIRE(!blame.wrong.empty());
+    CHECK(blame.wrong[0].point.name == row.name);
+    CHECK(blame.wrong[0].point.op == row.op);
+    CHECK(blame.wrong[0].what.find(row.what) != std::string::npos);
+    REQUIRE(blame.edits.empty() == (row.edit[0] == '\0'));
+    if (!blame.edits.empty()) CHECK(blame.edits[0].text.starts_with(row.edit));
+  }
+}
+
 TEST_CASE("B-28 the order of equal keys is the file's on another mesh") {
   const RecordedProgram recording = recorded("jumps");
   const CallProgram program = program_of(recording);
