@@ -221,7 +221,9 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
   std::size_t points = 0;
   for (const BlamedValue& one : what == Edited::kGradients ? blame.terms : blame.wrong) {
     if (what != Edited::kAlike && what != Edited::kGradients && first != nullptr) break;
-    if (one.follows || !same_cause(one.cause, cause)) continue;
+    // Terms may follow from a value on the way that is computed in another way.
+    const bool follows = one.follows && what != Edited::kGradients;
+    if (follows || !same_cause(one.cause, cause)) continue;
     if (first == nullptr) first = &one.point;
     add_places(one.point, edit);
     ++points;

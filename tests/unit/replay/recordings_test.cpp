@@ -150,6 +150,8 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
        "dist.all_reduce(gradient)"},
       {"bucket", "bound_times_ranks", "0.weight.grad", "aten._foreach_mul_.Tensor", "2 times A's",
        "gradient = gradient * 0.5"},
+      {"accumulated", "no_sync", "out.bias.grad", "backward()", "outside of no_sync()",
+       "dist.all_reduce(gradient"},
       {"zigzag", "own_mask", "attention", "aten.ge.Tensor", "no part of A's value", ""},
       {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
   };
