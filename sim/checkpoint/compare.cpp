@@ -69,11 +69,12 @@ class Comparer {
       const bool lone = !known_.in_a.contains(tensor.name);
       if (lone) out_.lone.push_back({tensor.name, tensor.type_text(), false});
     }
+    for (const TensorDifference& one : out_.differences) differing_.insert(one.name);
     for (TensorDifference& one : out_.differences) {
       const MadeTensor &a = *known_.in_a.at(one.name), &b = *known_.in_b.at(one.name);
       if (a.elements && b.elements) explain(a, b, one);
     }
-    look_for_names(known_, b_, differing(), out_.lone);
+    look_for_names(known_, b_, differing_, out_.lone);
     try_edits();
     return std::move(out_);
   }
@@ -125,9 +126,10 @@ class Comparer {
             fmt::format("{}: no piece of {} has {}", a.name, one == &a ? "A" : "B", text_of(hole)));
     }
     const bool equal = pass_over(a, b);
+    const std::string own = a.variants.empty() ? "" : a.elements();
     for (const auto& variant : a.variants) {
       const std::string elements = variant();
-      if (elements != a.elements() && (equal || elements == b.elements()))
+      if (elements != own && (equal || elements == b.elements()))
         found.mistake = {"one-of-replicas", {}, {}, {}};
     }
     out_.equal += equal;
@@ -205,17 +207,11 @@ class Comparer {
     if (same_shape) found.wrong = wrong_indices(pair);
   }
 
-  std::set<std::string> differing() const {
-    std::set<std::string> names;
-    for (const TensorDifference& one : out_.differences) names.insert(one.name);
-    return names;
-  }
-
   // Contents that A ties to others, or rows of another tensor.
   void look_elsewhere(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
     const auto is_other = [&](const MadeTensor& one) { return &one != &a; };
     for (const MadeTensor* tied : known_.same_in_a(a, known_.by_hash, is_other)) {
-      if (!known_.in_b.contains(tied->name) || differing().contains(tied->name)) continue;
+      if (!known_.in_b.contains(tied->name) || differing_.contains(tied->name)) continue;
       found.mistake = {"tied-differ",
                        "tied with=" + tied->name,
                        {{"tie", fmt::format("{} = {}", a.name, tied->name)}},
@@ -284,8 +280,7 @@ class Comparer {
       const auto b = by_name.find(one.name);
       if (!one.mistake || one.mistake->edits.empty() || b == by_name.end()) continue;
       if (!alike(a, *b->second)) continue;
-      const std::uint64_t hash = hash_words(0, a.elements());
-      one.tried = hash == hash_words(0, b->second->elements());
+      one.tried = hash_of(a) == hash_of(*b->second);
     }
     out_.mended = out_.mended && std::ranges::all_of(out_.differences, &TensorDifference::tried) &&
                   std::ranges::all_of(mended, [&](const MadeTensor& one) {
@@ -309,6 +304,7 @@ class Comparer {
 
   const MadeTensors &a_, &b_;
   KnownTensors known_;
+  std::set<std::string> differing_;  // names of both
   std::ptrdiff_t unexplained_ = 0;
   CheckpointComparison out_;
 };

@@ -135,6 +135,11 @@ std::string joined(const MadeTensors& parts) {
   return all;
 }
 
+void replace(const std::set<std::string>& gone, const MadeTensors& made, MadeTensors& tensors) {
+  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  tensors.insert(tensors.end(), made.begin(), made.end());
+}
+
 // Rows of one tensor as several.
 Edits split(const Edit& edit, MadeTensors& tensors) {
   const auto [from, list] = two_parts(edit, "=");
@@ -162,8 +167,7 @@ Edits split(const Edit& edit, MadeTensors& tensors) {
     if (left > 0) refuse(edit, fmt::format("{} has another number of rows", whole->text()));
     gone.insert(whole->name);
   }
-  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
-  tensors.insert(tensors.end(), parts.begin(), parts.end());
+  replace(gone, parts, tensors);
   const bool all = from.starts_with('^');
   return {{"join", fmt::format("{} = {}", from.substr(all ? 1 : 0), text_of_list(names, ", "))}};
 }
@@ -198,8 +202,7 @@ Edits join(const Edit& edit, MadeTensors& tensors) {
     sizes.insert(text_of_list(texts, ", "));
     wholes.push_back(std::move(whole));
   }
-  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
-  tensors.insert(tensors.end(), wholes.begin(), wholes.end());
+  replace(gone, wholes, tensors);
   if (sizes.size() > 1) return {};
   return {{"split", fmt::format("{} = {}", to, *sizes.begin())}};
 }
@@ -229,7 +232,7 @@ Edits stack(const Edit& edit, MadeTensors& tensors) {
     if (!fresh) refuse(edit, fmt::format("two tensors have the number of {}", one->text()));
     gone.insert(one->name);
   }
-  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  MadeTensors wholes;
   for (const auto& [name, parts] : groups) {
     MadeTensor whole = parts.begin()->second;
     for (std::int64_t i = 0; const auto& [number, one] : parts) {
@@ -241,8 +244,9 @@ Edits stack(const Edit& edit, MadeTensors& tensors) {
     MadeTensors all;
     for (const auto& [number, one] : parts) all.push_back(one);
     whole.make([all] { return joined(all); });
-    tensors.push_back(std::move(whole));
+    wholes.push_back(std::move(whole));
   }
+  replace(gone, wholes, tensors);
   return {{"unstack", edit.text}};
 }
 
@@ -265,8 +269,7 @@ Edits unstack(const Edit& edit, MadeTensors& tensors) {
       parts.push_back(std::move(one));
     }
   }
-  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
-  tensors.insert(tensors.end(), parts.begin(), parts.end());
+  replace(gone, parts, tensors);
   return {{"stack", edit.text}};
 }
 

@@ -231,10 +231,6 @@ void count_values(const TensorPair& pair, DifferenceCounts& counts) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<CheckpointMistake> explain_once(const TensorPair& pair) {
   constexpr std::int64_t kMost = 1 << 20;  // hashes of both, and their order: 32 MiB
   std::vector<CheckpointMistake> found;

@@ -144,7 +144,7 @@ struct LoneTensors {
       names.push_back(!joined || whole.in_a ? part->name
                                             : fmt::format("{}:{}", part->name, own[0]));
     }
-    if (joined && whole.in_a) names[0] = pattern_in_b(names[0]);
+    if (joined && whole.in_a) names[0] = pattern_of(names[0], b_);
     const std::string pattern = stacked ? numbered(names) : text_of_list(names, ", ");
     if ((!joined && !stacked) || pattern.empty()) return std::nullopt;
     return Edit{whole.in_a ? (joined ? "join" : "stack") : (joined ? "split" : "unstack"),
@@ -165,8 +165,6 @@ struct LoneTensors {
     }
     return "";
   }
-
-  std::string pattern_in_b(const std::string& name) const { return pattern_of(name, b_); }
 
   const KnownTensors& known_;
   const MadeTensors& b_;
@@ -193,11 +191,16 @@ std::string with_letters(std::string_view name, std::vector<std::string>& number
   return text;
 }
 
+// The name on the left is of no tensor before the edit.
+bool makes_the_left(const Edit& edit) {
+  return edit.option == "tie" || edit.option == "join" || edit.option == "stack";
+}
+
 // "^layers.{i}.w -> blocks.{i}.w", the form of the edits of all layers. Empty: it has none.
 std::string form_of(const Edit& edit) {
   const bool names = edit.option == "rename" || edit.option == "split" || edit.option == "unstack";
   const std::size_t end = std::min(edit.text.find(' '), edit.text.size());
-  if (edit.option == "tie" || edit.option == "join" || edit.option == "stack") return "";
+  if (makes_the_left(edit)) return "";
   std::vector<std::string> numbers;
   std::string form = "^" + with_letters(edit.text.substr(0, end), numbers, true);
   if (numbers.empty()) return "";
@@ -221,17 +224,21 @@ bool alike(const MadeTensor& a, const MadeTensor& b) {
   return a.type == b.type && a.shape == b.shape;
 }
 
-std::vector<const MadeTensor*> KnownTensors::same_in_a(
-    const MadeTensor& tensor, const ByHash& hashes,
-    const std::function<bool(const MadeTensor&)>& wanted) const {
-  constexpr std::size_t kMost = 64;
+std::uint64_t hash_of(const MadeTensor& tensor) {
   std::uint64_t hash = 0;
   for_blocks(tensor, [&](std::string_view block) {
     hash = hash_words(hash, block);
     return true;
   });
+  return hash;
+}
+
+std::vector<const MadeTensor*> KnownTensors::same_in_a(
+    const MadeTensor& tensor, const ByHash& hashes,
+    const std::function<bool(const MadeTensor&)>& wanted) const {
+  constexpr std::size_t kMost = 64;
   std::vector<const MadeTensor*> same;
-  const auto found = hashes.find(hash);
+  const auto found = hashes.find(hash_of(tensor));
   if (found == hashes.end()) return same;
   const std::string elements = tensor.elements();
   for (const MadeTensor* one : found->second) {
@@ -258,8 +265,7 @@ std::vector<Edit> folded(const std::vector<Edit>& edits, const MadeTensors& tens
     }
     if (!left.empty() && count == 0) continue;
     const std::string name = edit.text.substr(0, edit.text.find(' '));
-    const bool of_b = edit.option != "tie" && edit.option != "join" && edit.option != "stack";
-    if (of_b) edit.text.replace(0, name.size(), pattern_of(name, tensors));
+    if (!makes_the_left(edit)) edit.text.replace(0, name.size(), pattern_of(name, tensors));
     result.push_back(std::move(edit));
   }
   return result;

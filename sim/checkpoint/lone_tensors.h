@@ -36,6 +36,9 @@ struct KnownTensors {
       const std::function<bool(const MadeTensor&)>& wanted = nullptr) const;
 };
 
+/// Its elements are read by blocks if it is not edited.
+std::uint64_t hash_of(const MadeTensor& tensor);
+
 /// Whether type and shape are equal.
 bool alike(const MadeTensor& a, const MadeTensor& b);
 

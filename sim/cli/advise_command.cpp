@@ -89,8 +89,7 @@ std::string advice_text(const Advised& advised, const std::string& file, const S
   if (advised.all.empty()) {
     out += fmt::format("\n{} edits were tried, and none is cheaper and right\n", advised.tried);
   }
-  if (advised.out_of_time)
-    out += "there was more to try: --budget N, more than 10, gives it time\n";
+  if (advised.out_of_time) out += fmt::format("there was more to try: {}\n", kMoreBudget);
   return out;
 }
 

@@ -157,7 +157,7 @@ int compare_recordings(const BlameArguments& arguments) {
     check_values(b);
     found = blame_recordings(a, b);
   } else {
-    FileBytes::open(arguments.other);
+    FileBytes::open(arguments.other);  // one that cannot be read is told as such
     fail(ErrorKind::kValue,
          Fix{"give a recording, or what shardlab_record.dump_values has written"},
          "{}: nothing that a recording is compared with", arguments.other);

@@ -100,6 +100,9 @@ int run_command(const RunArguments& arguments);
 /// Runs many files, prints a line for each, and writes JUnit XML if asked.
 int test_command(const RunArguments& arguments);
 
+/// The words of `shrink` and `advise` where their time was over.
+inline constexpr std::string_view kMoreBudget = "--budget N, more than 10, gives it time";
+
 /// `shrink`.
 struct ShrinkArguments {
   RunArguments run;    ///< how to run

@@ -21,9 +21,8 @@ std::string summary_of(const Shrunk& shrunk, bool of_graph) {
   }
   if (of_graph && !shrunk.comment.empty()) text += ", made from " + shrunk.comment;
   text += fmt::format("\n  {} runs, {:.1f} s", shrunk.runs, shrunk.seconds);
-  return text + (shrunk.out_of_time
-                     ? "; there is more to try: --budget N, more than 10, gives it time\n"
-                     : "\n");
+  if (shrunk.out_of_time) text += fmt::format("; there is more to try: {}", kMoreBudget);
+  return text + "\n";
 }
 
 nlohmann::json json_of(const Shrunk& shrunk) {

@@ -156,7 +156,7 @@ namespace {
 InferredTypes types_of(const TypesArguments& arguments, const std::string& path) {
   if (!is_recording_file(path)) {
     if (!arguments.one.empty()) {
-      FileBytes::open(path);
+      FileBytes::open(path);  // one that cannot be read is told as such
       fail(Fix{"leave it out: one device runs beside a scenario's ranks"},
            "{}: a scenario takes no second file", arguments.one);
     }

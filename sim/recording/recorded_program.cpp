@@ -66,6 +66,20 @@ void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
        place, what);
 }
 
+std::pair<std::int64_t, std::size_t> place_along(const std::vector<RecordedType>& types,
+                                                 std::size_t rank) {
+  const auto own = static_cast<std::int64_t>(rank);
+  std::int64_t place = 0, first = own;
+  for (const RecordedType& type : types) {
+    for (const auto& [size, stride] : type.of) {
+      const std::int64_t here = own / stride % size;
+      place = place * size + here;
+      first -= here * stride;
+    }
+  }
+  return {place, static_cast<std::size_t>(first)};
+}
+
 std::string op_text(const RecordedEvent& event) {
   return event.op.empty() ? std::string(to_string(event.kind)) : event.op;
 }

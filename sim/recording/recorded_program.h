@@ -107,6 +107,10 @@ struct RecordedType {
   std::int64_t order = 0;  ///< of S(d): how many dims cut the tensor dim before
 };
 
+/// A rank's place along the dims of these types, row by row, and the rank at place 0.
+std::pair<std::int64_t, std::size_t> place_along(const std::vector<RecordedType>& types,
+                                                 std::size_t rank);
+
 /// A property of one operand of a call, by its number among the values in `args`.
 struct OperandMark {
   std::size_t operand = 0;

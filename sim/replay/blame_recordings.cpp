@@ -219,11 +219,11 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
   RecordingEdit edit;
   const ComparedPoint* first = nullptr;
   std::size_t points = 0;
-  for (const BlamedValue& one : what == Edited::kGradients ? blame.terms : blame.wrong) {
-    if (what != Edited::kAlike && what != Edited::kGradients && first != nullptr) break;
+  const bool gradients = what == Edited::kGradients;
+  for (const BlamedValue& one : gradients ? blame.terms : blame.wrong) {
+    if (!gradients && what != Edited::kAlike && first != nullptr) break;
     // Terms may follow from a value on the way that is computed in another way.
-    const bool follows = one.follows && what != Edited::kGradients;
-    if (follows || !same_cause(one.cause, cause)) continue;
+    if ((one.follows && !gradients) || !same_cause(one.cause, cause)) continue;
     if (first == nullptr) first = &one.point;
     add_places(one.point, edit);
     ++points;
@@ -234,7 +234,7 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
     edit.places = results_of_line(b, first->event, first->value, what == Edited::kLine);
     points = edit.places.size();
   }
-  if (points == 1 && what != Edited::kFirst && what != Edited::kGradients) return std::nullopt;
+  if (points == 1 && what != Edited::kFirst && !gradients) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
   if (cause.held == ValueHeld::kTerms) edit.reduced = cause.groups;
   if (cause.largest) edit.op = ReduceOp::kMax;

@@ -233,10 +233,11 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   }
   const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
   if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
-  const bool made_equal = !from.through.empty() || is_of_step(point);
-  if (made_equal && are_equal(point.parts)) as_share(all);
+  const bool may_be_made_equal = !from.through.empty() || is_of_step(point);
+  const bool made_equal = may_be_made_equal && are_equal(point.parts);
+  if (made_equal) as_share(all);
   Told told{.is_scalar = point.parts[0].elements.size() == 1,
-            .same_on_all = point.ranks.size() > 1 && are_equal(point.parts)};
+            .same_on_all = point.ranks.size() > 1 && made_equal};
   if (all.held == ValueHeld::kWrong) {
     tell(point, a, alike, told);
   } else if (all.held == ValueHeld::kRight && alike) {

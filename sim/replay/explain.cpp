@@ -497,12 +497,7 @@ std::vector<RankGroups> groups_of(const RecordedProgram& program) {
     for (const RecordedType& type : event.types) {
       const auto [known, fresh] = typed.try_emplace(type.dim);
       for (std::size_t rank = 0; fresh && rank < program.ranks; ++rank) {
-        std::size_t first = rank;
-        for (const auto& [size, stride] : type.of) {
-          const auto step = static_cast<std::size_t>(stride);
-          first -= rank / step % static_cast<std::size_t>(size) * step;
-        }
-        known->second[first].push_back(rank);
+        known->second[place_along({type}, rank).second].push_back(rank);
       }
     }
   }
@@ -576,7 +571,6 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
   return terms ? std::optional(std::move(found)) : std::nullopt;
 }
 
-// order.
 bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole) {
   std::vector<double> expected = whole.elements;
   std::ranges::sort(expected);

@@ -33,20 +33,6 @@ std::int64_t size_of(const TypesAlong& types) {
   return size;
 }
 
-// A rank's place along the dims, row by row, and the rank at place 0.
-std::pair<std::int64_t, std::size_t> place_along(const TypesAlong& types, std::size_t rank) {
-  const auto own = static_cast<std::int64_t>(rank);
-  std::int64_t place = 0, first = own;
-  for (const RecordedType& type : types) {
-    for (const auto& [size, stride] : type.of) {
-      const std::int64_t here = own / stride % size;
-      place = place * size + here;
-      first -= here * stride;
-    }
-  }
-  return {place, static_cast<std::size_t>(first)};
-}
-
 bool is_same(const GlobalValue& a, const GlobalValue& b) {
   return a.meta.shape == b.meta.shape && a.meta.dtype == b.meta.dtype && a.integers == b.integers &&
          all_close(a.reals, b.reals, 0);
