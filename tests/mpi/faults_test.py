@@ -88,8 +88,9 @@ def all_jobs():
                 if stage in (("id", "start") if launcher == "mpi" else ("leave",)):
                     continue
                 for fault in FAULTS:
-                    # torchrun waits for a process that nobody else waits for.
-                    late = stage in ("judge", "share") and (stage == "share" or rank != 0)
+                    # torchrun waits for a process that nobody else waits for. Of one that stops
+                    # as it has sent its values they may have arrived.
+                    late = stage == "share" or (rank != 0 and stage in ("sent", "judge"))
                     if launcher == "torchrun" and fault == "stop" and late:
                         continue
                     if fault == "memory" and stage not in ("end", "gather", "sent", "judge"):
