@@ -541,8 +541,11 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   using enum Edited;
   if (late) try_edit(edit_of(blame, b, kGradients));
   if (!blame.edits.empty()) name_gradients(blame, b, backwards);
+  // A factor that all gradients have, and no line of the program gave them, is the loss's.
+  const bool of_loss = late && blame.wrong.front().point.place.empty();
+  if (of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
-  blame_loss(blame, b, backwards, after);
+  if (!of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
   for (const BlamedValue& value : added_too_often(blame)) {
     if (!blame.edits.empty()) break;

@@ -63,11 +63,6 @@ void as_share(Explained& all) {
   all = {.held = ValueHeld::kScaled, .off = all.off, .factor = share, .groups = {}};
 }
 
-std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
-  const std::string place = place_of(program, event);
-  return place.empty() ? op_text(event) : op_text(event) + " " + place;
-}
-
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -80,10 +75,6 @@ bool same_cause(const Explained& a, const Explained& b) {
   return a.held == b.held && a.largest == b.largest &&
          std::fabs(a.factor - b.factor) <= kFactor * std::fabs(a.factor) &&
          a.groups.name == b.groups.name;
-}
-
-bool is_gradient(const ComparedPoint& point) {
-  return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
 }
 
 // Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
@@ -118,48 +109,6 @@ void RecordingComparison::begin(const RecordedProgram& program) {
   }
 }
 
-void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
-  const RecordedEvent& event = program.events[at];
-  writers_.meet(program, at);
-  const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
-  for (const std::int32_t root : event.takes) {
-    if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
-  }
-  if (makes_values(event) && event.place >= 0) {
-    for_each_given(event, [&](const EventValue& one) { made_[one.id.id] = at; });
-  }
-  if (!makes_values(event) || !first) return;
-  const std::size_t end = end_of_line(program, at);
-  Followed all;
-  for (std::size_t i = at; i < end; ++i) {
-    const RecordedEvent& one = program.events[i];
-    for_each_operand(one, [&](std::int32_t number) {
-      const bool seed = bare_op(one.op) == "ones_like" && losses_.contains(number);
-      all.flows_back = all.flows_back || seed;
-      if (!reads(program, one, number)) return;
-      known_[number].taken = true;
-      inherit(all, known_[number]);
-    });
-    all.own = all.own || has_own_numbers(one);
-    if (is_recorded_message(one)) follow_message(program, one, all);
-    if (!is_collective(one)) continue;
-    for (const EventValue& written : one.written) reduced_.insert(written.id.id);
-  }
-  using enum RecordedKind;
-  const bool reduces =
-      is_collective(event) || event.kind == kRedistribute || event.kind == kRedistributeBack;
-  if (reduces || event.kind == kFromLocal || event.kind == kToLocal) {
-    all.through.push_back(moved_by(program, event));
-  }
-  if (reduces) all.suspect = nullptr;
-  if (reduces) all.own = false;
-  const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
-  if (!keeps) all.like.clear();
-  for (std::size_t i = at; i < end; ++i) {
-    for_each_given(program.events[i], [&](const EventValue& one) { known_[one.id.id] = all; });
-  }
-}
-
 void RecordingComparison::judge_collective(const RecordedProgram& program, std::size_t at,
                                            const EventValues& values) {
   const RecordedEvent& event = program.events[at];
@@ -190,13 +139,17 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
 
 // A gradient as it is in the end is what was written last.
 void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
-  if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
-  if (point.kind == PointKind::kResult && program.events[point.event].place < 0) {
+  const bool hook = point.key.find("+|") != std::string::npos;  // it wrote what is looked at
+  if (point.kind == PointKind::kGradient && !hook) return writers_.forget(point.value);
+  const bool loss = point.key.starts_with("loss ");
+  if (point.kind == PointKind::kResult && (loss || program.events[point.event].place < 0)) {
     const auto maker = made_.find(point.value);
     if (maker != made_.end()) point.place = place_of(program, program.events[maker->second]);
+    if (maker != made_.end() && loss) point.op = program.events[point.event = maker->second].op;
   }
   const auto writer = writers_.last(point.value);
-  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad") || !writer) return;
+  const bool end = point.kind == PointKind::kEnd && point.name.ends_with(".grad");
+  if ((!end && !hook) || !writer) return;
   point.op = program.events[*writer].op;
   point.place = place_of(program, program.events[*writer]);
   point.event = *writer;
@@ -260,6 +213,9 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
+  // Nothing is known of the calls that made a loss but the terms that they took.
+  const bool loss = point.key.starts_with("loss ") && from.suspect == nullptr;
+  if (loss && all.held == ValueHeld::kWrong) return;
   settle(std::move(point), std::move(all), told, from);
 }
 
@@ -278,7 +234,7 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   const std::string right = right_ranks_text(point.parts, point.ranks, a[0]);
   if (right.empty()) told.replicas = replicas_text(point.parts, point.ranks, a[0]);
   if (!told.replicas.empty()) told.elements += "; " + told.replicas;
-  if (point.kind != PointKind::kEnd) return;
+  if (point.kind != PointKind::kEnd && point.kind != PointKind::kInput) return;
   told.right_on_some = !right.empty();
   told.elements += right;
   const auto whole = a_.find("input " + point.name + "|0");
@@ -338,31 +294,6 @@ std::int64_t RecordingComparison::drop_harmless() {
   std::size_t i = 0;
   return static_cast<std::int64_t>(
       std::erase_if(wrong_, [&](const BlamedValue&) { return !harms[i++]; }));
-}
-
-void RecordingComparison::inherit(Followed& all, const Followed& one) {
-  all.off = std::max(all.off, one.off);
-  all.own = all.own || one.own;
-  all.of_gradient = all.of_gradient || one.of_gradient;
-  all.flows_back = all.flows_back || one.flows_back;
-  if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
-  if (all.suspect == nullptr) all.suspect = one.suspect;
-  if (all.like.empty()) all.like = one.like;
-  for (const std::string& text : one.through) {
-    if (std::ranges::find(all.through, text) == all.through.end()) all.through.push_back(text);
-  }
-}
-
-// The receiver's value is the sender's.
-void RecordingComparison::follow_message(const RecordedProgram& program, const RecordedEvent& event,
-                                         Followed& all) {
-  std::deque<Followed>& way = messages_[route_of(program, event)];
-  if (is_recorded_send(event)) {
-    way.push_back(all);
-  } else if (!way.empty()) {
-    inherit(all, way.front());
-    way.pop_front();
-  }
 }
 
 Explained RecordingComparison::explained(const ComparedPoint& point, const PointPart& a,
@@ -474,9 +405,12 @@ BlamedValue RecordingComparison::blamed(const ComparedPoint& point, const Explai
 
 void RecordingComparison::see_factor(const ComparedPoint& point, const Explained& all,
                                      const Told& told) {
-  const bool back = point.kind == PointKind::kFlow && known_[point.value].flows_back;
-  if (!back || told.is_scalar || first_factor_) return;
-  first_factor_ = all.held == ValueHeld::kScaled ? all.factor : 1;
+  const bool back =
+      point.kind == PointKind::kFlow && known_[point.value].flows_back && !told.is_scalar;
+  // The gradients of a loss that is the average over ranks are so many times A's.
+  const bool average = point.key.starts_with("loss ") && all.held == ValueHeld::kTerms;
+  if (first_factor_ || (!back && !average)) return;
+  first_factor_ = average ? 1 / all.factor : all.held == ValueHeld::kScaled ? all.factor : 1;
 }
 
 bool RecordingComparison::is_written_buffer(const ComparedPoint& point) const {
@@ -583,7 +517,8 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
                        first_factor_ &&
                        std::fabs(before->cause.factor - *first_factor_) <= kFactor * *first_factor_;
   const bool flows = point.kind == PointKind::kFlow;
-  const bool usual = of_loss && !flows && before->point.kind == PointKind::kFlow;
+  const bool usual = of_loss && !flows && before->point.kind == PointKind::kFlow &&
+                     before->point.op.find("reduce") == std::string::npos;
   if ((same && !usual) || (before != nullptr && flows && !of_loss)) {
     value = *before;
   } else if (of_loss && flows) {

@@ -22,8 +22,6 @@ constexpr double kTermRoundingsOfHalves = 4;  // kernels add up in f32
 constexpr double kNoMeaning = 0.25;           // beyond, nothing can be said
 
 bool same_cause(const Explained& a, const Explained& b);
-/// A gradient on its way, or as backward leaves it.
-bool is_gradient(const ComparedPoint& point);
 
 /// Used by one thread.
 class RecordingComparison {

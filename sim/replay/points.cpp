@@ -90,6 +90,14 @@ std::string PointNames::counted(const RecordedEvent& event, const std::string& n
   return fmt::format("{}|{}", name, count);
 }
 
+// A gradient is looked at once more behind a hook that writes it, in the same backward.
+std::size_t PointNames::looks_before(const RecordedEvent& event, const std::string& name) {
+  Looks& looks = looks_[{event.rank, name}];
+  const RecordedEvent* backward = backwards_[event.rank];
+  looks = looks.backward == backward ? Looks{backward, looks.before + 1} : Looks{backward, 0};
+  return looks.before;
+}
+
 ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
                                    PointKind kind) const {
   ComparedPoint point{.key = std::move(key), .kind = kind};
@@ -137,13 +145,21 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
                            : back ? PointKind::kGradient
                                   : PointKind::kEnd;
     const std::string name = name_of(event);
-    add(counted(event, prefix + name), kind, event.out[0].id.id);
+    const std::string marks(check && back ? looks_before(event, name) : 0, '+');
+    add(counted(event, prefix + name + marks), kind, event.out[0].id.id);
     if (check && back) gradients_[event.out[0].id.id] = name;
     const auto backward = check && back ? backwards_.find(event.rank) : backwards_.end();
     for (ComparedPoint& point : points) {
       point.name = name;
       if (backward != backwards_.end()) point.place = place_of(program_, *backward->second);
     }
+  } else if (!back && event.kind == kOp && bare_op(event.op) == "ones_like") {
+    // Backward begins so: it plays nothing itself.
+    const RecordedEvent* backward = backwards_[event.rank];
+    for_each_operand(event, [&](std::int32_t number) {
+      const bool root = backward != nullptr && std::ranges::count(backward->takes, number) > 0;
+      if (root) add(counted(event, "loss "), PointKind::kResult, number);
+    });
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));
     for (std::size_t i = 0; i < event.gives.size(); ++i) {
@@ -200,6 +216,10 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
     point.parts = parts_of_value(values, point.value, point.ranks);
   }
   return points;
+}
+
+bool is_gradient(const ComparedPoint& point) {
+  return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
 }
 
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {

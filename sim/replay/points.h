@@ -48,6 +48,8 @@ struct ComparedPoint {
   std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
+/// A gradient on its way, or as backward leaves it.
+bool is_gradient(const ComparedPoint& point);
 /// The same with one rank's part alone, by its place among the ranks.
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i);
 
@@ -68,6 +70,7 @@ class PointNames {
  private:
   std::string name_in(const RecordedEvent& event, const std::string& module) const;
   std::string counted(const RecordedEvent& event, const std::string& name);
+  std::size_t looks_before(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
   bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
@@ -80,6 +83,11 @@ class PointNames {
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;
   std::map<std::int32_t, const RecordedEvent*> backwards_;  // the last of a rank
+  struct Looks {
+    const RecordedEvent* backward = nullptr;
+    std::size_t before = 0;
+  };
+  std::map<std::pair<std::int32_t, std::string>, Looks> looks_;  // rank and name of a gradient
   std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
 

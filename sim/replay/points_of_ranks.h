@@ -17,7 +17,7 @@ class PointsOfRanks {
   PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, PointNames names);
 
   /// False: it is put together with those of the ranks to come, or is another call than A's: calls
-  /// are counted, and the rank does not make as many in a pass.
+  /// are counted, and the rank does not make as many in a pass. A loss is one if its call was not.
   bool whole(ComparedPoint& point);
 
  private:
@@ -31,6 +31,7 @@ class PointsOfRanks {
   std::map<std::int32_t, Counts> calls_;      // by rank; -1: of all
   std::size_t passes_ = 1, passes_of_a_ = 1;  // that leave gradients
   std::map<std::string, ComparedPoint> begun_;
+  std::set<std::int32_t> met_;  // results
 };
 
 }  // namespace shardlab

@@ -156,6 +156,10 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   const std::vector<TakenValue> whole = taken_at(a, first.point.key);
   const std::vector<TakenValue> own = taken_at(b, first.point.key);
   if (whole.size() != own.size()) return false;
+  // All gradients are a multiple where each rank's loss is the average of its own rows.
+  const bool flows = first.point.kind == PointKind::kFlow;
+  const Explained of_loss{
+      .held = ValueHeld::kScaled, .factor = blame.first_factor.value_or(1), .groups = {}};
   const TakenValue* found = nullptr;
   Explained cause;
   bool left_out = false;
@@ -166,6 +170,7 @@ bool look_once(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
     if (all == nullptr || own[i].made == 0 || own[i].number == first.point.value) continue;
     if (is_integral(all->dtype) && takes_pieces(whole, own)) continue;  // they count in a piece
     Explained one = explained_of(*all, own[i], first.point.ranks, groups);
+    if (flows && same_cause(one, of_loss)) continue;
     const bool leaves = one.held == ValueHeld::kRight && leaves_out(*all, own[i]);
     if ((one.held == ValueHeld::kRight && !leaves) || one.held == ValueHeld::kUnknown) continue;
     if (++wrong > 1) return false;

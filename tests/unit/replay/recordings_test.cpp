@@ -154,6 +154,14 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
        "dist.all_reduce(gradient"},
       {"zigzag", "own_mask", "attention", "aten.ge.Tensor", "no part of A's value", ""},
       {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
+      {"hooked", "not_sent", "3.weight", "", "rank 0 has A's", ""},
+      {"hooked", "not_divided", "", "c10d.allreduce_.default", "2 times A's value",
+       "gradient = gradient * 0.5"},
+      {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default",
+       "no part of A's value", ""},
+      {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
+      {"sent", "not_divided", "", "aten.nll_loss_forward.default",
+       "every gradient of it is 4 times A's", "loss = loss * 0.25"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.folder);

@@ -1,0 +1,87 @@
+// A result inherits from the operands of its line. A collective ends what is known of terms.
+#include <algorithm>
+#include <utility>
+
+#include "sim/replay/comparison.h"
+#include "sim/replay/event_flow.h"
+#include "sim/replay/library_nodes.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
+  const std::string place = place_of(program, event);
+  return place.empty() ? op_text(event) : op_text(event) + " " + place;
+}
+
+}  // namespace
+
+void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
+  const RecordedEvent& event = program.events[at];
+  writers_.meet(program, at);
+  const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
+  for (const std::int32_t root : event.takes) {
+    if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
+  }
+  if (makes_values(event) && event.place >= 0) {
+    for_each_given(event, [&](const EventValue& one) { made_[one.id.id] = at; });
+  }
+  if (!makes_values(event) || !first) return;
+  const std::size_t end = end_of_line(program, at);
+  Followed all;
+  for (std::size_t i = at; i < end; ++i) {
+    const RecordedEvent& one = program.events[i];
+    for_each_operand(one, [&](std::int32_t number) {
+      const bool seed = bare_op(one.op) == "ones_like" && losses_.contains(number);
+      all.flows_back = all.flows_back || seed;
+      if (!reads(program, one, number)) return;
+      known_[number].taken = true;
+      inherit(all, known_[number]);
+    });
+    all.own = all.own || has_own_numbers(one);
+    if (is_recorded_message(one)) follow_message(program, one, all);
+    if (!is_collective(one)) continue;
+    for (const EventValue& written : one.written) reduced_.insert(written.id.id);
+  }
+  using enum RecordedKind;
+  const bool reduces =
+      is_collective(event) || event.kind == kRedistribute || event.kind == kRedistributeBack;
+  if (reduces || event.kind == kFromLocal || event.kind == kToLocal) {
+    all.through.push_back(moved_by(program, event));
+  }
+  if (reduces) all.suspect = nullptr;
+  if (reduces) all.own = false;
+  const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
+  if (!keeps) all.like.clear();
+  for (std::size_t i = at; i < end; ++i) {
+    for_each_given(program.events[i], [&](const EventValue& one) { known_[one.id.id] = all; });
+  }
+}
+
+void RecordingComparison::inherit(Followed& all, const Followed& one) {
+  all.off = std::max(all.off, one.off);
+  all.own = all.own || one.own;
+  all.of_gradient = all.of_gradient || one.of_gradient;
+  all.flows_back = all.flows_back || one.flows_back;
+  if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;
+  if (all.suspect == nullptr) all.suspect = one.suspect;
+  if (all.like.empty()) all.like = one.like;
+  for (const std::string& text : one.through) {
+    if (std::ranges::find(all.through, text) == all.through.end()) all.through.push_back(text);
+  }
+}
+
+// The receiver's value is the sender's.
+void RecordingComparison::follow_message(const RecordedProgram& program, const RecordedEvent& event,
+                                         Followed& all) {
+  std::deque<Followed>& way = messages_[route_of(program, event)];
+  if (is_recorded_send(event)) {
+    way.push_back(all);
+  } else if (!way.empty()) {
+    inherit(all, way.front());
+    way.pop_front();
+  }
+}
+
+}  // namespace shardlab
