@@ -1416,12 +1416,15 @@ class _Program:
         return [number for number in numbers if number is not None]
 
     def optimizer_begins(self, optimizer, args, kwargs):
+        self.stepping.append(optimizer)
         self.phase = "opt"
         if all(kept() is not optimizer for kept in self.names.optimizers):
             self.names.optimizers.append(weakref.ref(optimizer))
 
     def optimizer_ends(self, optimizer, args, kwargs):
-        self.phase = "fwd"
+        while self.stepping and self.stepping.pop() is not optimizer:
+            pass
+        self.phase = "opt" if self.stepping else "fwd"
 
     def ask(self, which, *args, **kwargs):
         """The engine's own answer; a mode of functions may pass the request on as another."""
@@ -3086,6 +3089,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.taking_call = False  # and no op, which does not see the way of gradients
         self.quiet = 0
         self.phase = "fwd"
+        self.stepping = []  # optimizers, the outer ones first
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (weak reference, path)
         self.owners = {}  # sequence number of autograd -> (call, module, place)
@@ -4404,8 +4408,10 @@ class _Steps:
 
         self.handles = [
             torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
+            optimizer.register_optimizer_step_pre_hook(self.step_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
+        self.stepping = []  # optimizers, the outer ones first
         _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
@@ -4463,7 +4469,17 @@ class _Steps:
             # The hooks of the recording come too late for the module that has started it.
             self.recorder.module_begins(module, args)
 
+    def step_begins(self, optimizer, args, kwargs):
+        """An optimizer may have another one, whose end is not that of the step."""
+        while any(one is optimizer for one in self.stepping):  # left by an exception
+            self.stepping.pop()
+        self.stepping.append(optimizer)
+
     def step_ends(self, optimizer, args, kwargs):
+        while self.stepping and self.stepping.pop() is not optimizer:
+            pass
+        if self.stepping:
+            return
         self.made += 1
         if self.recorder is None or self.is_over():
             return

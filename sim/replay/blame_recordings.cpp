@@ -491,7 +491,7 @@ void blame_loss(RecordingBlame& blame, const RecordedProgram& b,
       const auto edit = scaled_loss(b, backwards, factor, forward);
       if (!edit) continue;
       after(*edit);
-      if (!blame.edits.empty())
+      if (!blame.edits.empty() && !blame.right_loss)
         blame.wrong.insert(blame.wrong.begin(), blamed_loss(b, last_of_loss(backwards), factor));
     }
   }
@@ -542,7 +542,7 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   if (late) try_edit(edit_of(blame, b, kGradients));
   if (!blame.edits.empty()) name_gradients(blame, b, backwards);
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
-  const bool of_loss = late && blame.wrong.front().point.place.empty();
+  const bool of_loss = late && !blame.right_loss && blame.wrong.front().point.place.empty();
   if (of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
   if (!of_loss) blame_loss(blame, b, backwards, after);

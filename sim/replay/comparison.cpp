@@ -139,8 +139,7 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
 
 // A gradient as it is in the end is what was written last.
 void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
-  const bool hook = point.key.find("+|") != std::string::npos;  // it wrote what is looked at
-  if (point.kind == PointKind::kGradient && !hook) return writers_.forget(point.value);
+  if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
   const bool loss = point.key.starts_with("loss ");
   if (point.kind == PointKind::kResult && (loss || program.events[point.event].place < 0)) {
     const auto maker = made_.find(point.value);
@@ -148,8 +147,7 @@ void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPo
     if (maker != made_.end() && loss) point.op = program.events[point.event = maker->second].op;
   }
   const auto writer = writers_.last(point.value);
-  const bool end = point.kind == PointKind::kEnd && point.name.ends_with(".grad");
-  if ((!end && !hook) || !writer) return;
+  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad") || !writer) return;
   point.op = program.events[*writer].op;
   point.place = place_of(program, program.events[*writer]);
   point.event = *writer;
@@ -258,6 +256,7 @@ RecordingBlame RecordingComparison::end() {
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
     const bool still = own != gradients_.end() && !reduced_.contains(own->second.number) &&
+                       !right_ends_.contains(gradient) &&
                        !is_added_behind(*own->second.suspect, value);
     if (!value.follows && still) as_gradient(value, *own->second.suspect);
     wrong_.push_back(std::move(value));
@@ -269,6 +268,7 @@ RecordingBlame RecordingComparison::end() {
           .compared = compared_,
           .on_the_way = on_the_way,
           .first_factor = first_factor_,
+          .right_loss = right_loss_,
           .wrong = std::move(wrong_),
           .terms = std::move(terms_),
           .reduced = reduced_,
@@ -383,6 +383,7 @@ bool RecordingComparison::is_right(const ComparedPoint& point, const Explained& 
   if (all.held != ValueHeld::kRight) return false;
   ++compared_;
   if (point.kind == PointKind::kGradient) right_gradients_.insert(point.name);
+  if (point.kind == PointKind::kEnd) right_ends_.insert(point.name);
   if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
   now.off = all.off;
   drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
@@ -448,6 +449,9 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   const bool end = point.kind == PointKind::kEnd;
   const bool gradient = end && point.name.ends_with(".grad");
   if (end && !gradient) see_step(point, all, told, from);
+  const bool loss = point.kind == PointKind::kResult && losses_.contains(point.value);
+  const bool as_terms = all.held == ValueHeld::kTerms && !told.same_on_all;
+  right_loss_ = right_loss_ || (loss && (all.held == ValueHeld::kRight || as_terms));
   if (gradient) kept_multiples_.erase(point.name);
   if (gradient && all.held == ValueHeld::kTerms && !ended_) {
     return kept_terms_.push_back({std::move(point), std::move(all), from});

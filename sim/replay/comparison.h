@@ -124,6 +124,7 @@ class RecordingComparison {
   std::map<std::int32_t, Followed> known_;
   std::map<std::string, GradientTerms> gradients_;           // by name
   std::set<std::string> wrong_gradients_, right_gradients_;  // the latter as backward leaves them
+  std::set<std::string> right_ends_;                         // names
   std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
@@ -145,7 +146,7 @@ class RecordingComparison {
   MicroBatches micro_batches_;
   bool cut_otherwise_ = false;             // the batch, into micro-batches
   std::set<std::size_t> whole_gradients_;  // events, those that the last backward has left
-  bool ends_agree_ = true, backward_ = false, wrong_loss_ = false;
+  bool ends_agree_ = true, backward_ = false, wrong_loss_ = false, right_loss_ = false;
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;

@@ -46,7 +46,8 @@ struct RecordingBlame {
   std::int64_t compared = 0;
   std::int64_t on_the_way = 0;              ///< not A's, though loss, gradients and parameters are
   std::optional<double> first_factor = {};  ///< of the first gradient on its way, in A's
-  std::vector<BlamedValue> wrong;           ///< in the order of B
+  bool right_loss = false;         ///< a loss that backward begins with is A's, or terms of it
+  std::vector<BlamedValue> wrong;  ///< in the order of B
   /// Gradients of parameters that are terms when backward has made them, and that no collective
   /// adds up in place.
   std::vector<BlamedValue> terms;

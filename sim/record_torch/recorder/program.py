@@ -119,12 +119,15 @@ class _Program:
         return [number for number in numbers if number is not None]
 
     def optimizer_begins(self, optimizer, args, kwargs):
+        self.stepping.append(optimizer)
         self.phase = "opt"
         if all(kept() is not optimizer for kept in self.names.optimizers):
             self.names.optimizers.append(weakref.ref(optimizer))
 
     def optimizer_ends(self, optimizer, args, kwargs):
-        self.phase = "fwd"
+        while self.stepping and self.stepping.pop() is not optimizer:
+            pass
+        self.phase = "opt" if self.stepping else "fwd"
 
     def ask(self, which, *args, **kwargs):
         """The engine's own answer; a mode of functions may pass the request on as another."""

@@ -182,8 +182,10 @@ class _Steps:
 
         self.handles = [
             torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
+            optimizer.register_optimizer_step_pre_hook(self.step_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
+        self.stepping = []  # optimizers, the outer ones first
         _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
@@ -241,7 +243,17 @@ class _Steps:
             # The hooks of the recording come too late for the module that has started it.
             self.recorder.module_begins(module, args)
 
+    def step_begins(self, optimizer, args, kwargs):
+        """An optimizer may have another one, whose end is not that of the step."""
+        while any(one is optimizer for one in self.stepping):  # left by an exception
+            self.stepping.pop()
+        self.stepping.append(optimizer)
+
     def step_ends(self, optimizer, args, kwargs):
+        while self.stepping and self.stepping.pop() is not optimizer:
+            pass
+        if self.stepping:
+            return
         self.made += 1
         if self.recorder is None or self.is_over():
             return
