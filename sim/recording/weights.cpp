@@ -24,10 +24,7 @@ struct WantedTensor {
   std::string tensor;
 };
 
-class WeightTaker {
- public:
-  explicit WeightTaker(RecordedProgram& program) : program_(program), raw_(*program.raw) {}
-
+struct WeightTaker {
   // Gives inputs their tensors, all or none.
   void take(const std::string& path, const std::vector<WantedTensor>& wanted,
             const std::vector<std::string>& renames) {
@@ -66,11 +63,9 @@ class WeightTaker {
 
   void end() { program_.raw = std::make_shared<const std::string>(std::move(raw_)); }
 
- private:
   [[noreturn]] void refuse(const std::string& what, const Names& names,
                            const std::string& more = "") const {
-    fail(ErrorKind::kValue,
-         Fix{"--weights CHECKPOINT names another one, --rename 'old.{i} -> new.{i}' its tensors"},
+    fail(Fix{"--weights CHECKPOINT names another one, --rename 'old.{i} -> new.{i}' its tensors"},
          "{}: {}{}{}{}", program_.path, what, told(names), more.empty() ? "" : "; ", more);
   }
 
@@ -97,7 +92,7 @@ class WeightTaker {
   }
 
   RecordedProgram& program_;
-  std::string raw_;
+  std::string raw_ = *program_.raw;
 };
 
 }  // namespace
@@ -115,7 +110,7 @@ void take_weights(RecordedProgram& program, const ExportOptions& options) {
     referred[path.lexically_normal().string()].push_back({&event, event.checkpoint[1]});
   }
   if (referred.empty() && named.empty()) return;
-  WeightTaker taker(program);
+  WeightTaker taker{program};
   if (!named.empty()) taker.take(options.weights, named, options.renames);
   for (const auto& [path, wanted] : referred) taker.take(path, wanted, {});
   taker.end();
