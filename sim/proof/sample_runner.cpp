@@ -233,7 +233,7 @@ DTensor SampleRunner::gradient(MeshRun& run, std::size_t rank, const DTensor& re
 
 void SampleRunner::call_on_rank(MeshRun& mesh, std::size_t rank, const OpSample& sample,
                                 const Placing& placing, std::size_t number, Sent& sent) const {
-  Outcome& outcome = mesh.outcomes[rank][number];
+  CallOutcome& outcome = mesh.outcomes[rank][number];
   const std::size_t turn = mesh.first + number;
   std::vector<DTensor> inputs, leaves;
   for (std::size_t slot = 0; slot < placing.size(); ++slot) {
@@ -284,7 +284,7 @@ std::size_t SampleRunner::perform_from(std::size_t begin, const OpSample& sample
 
 void SampleRunner::perform(const OpSample& sample, std::span<const Placing> placings,
                            MeshRun& run) {
-  for (std::vector<Outcome>& own : run.outcomes) {
+  for (std::vector<CallOutcome>& own : run.outcomes) {
     own.clear();
     own.resize(placings.size());
   }

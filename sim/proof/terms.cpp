@@ -15,18 +15,13 @@ namespace shardlab {
 namespace {
 
 // The terms of one element, by rank.
-class Terms {
- public:
-  Terms(Fill fill, ReduceOp op, std::int64_t count, std::uint64_t seed)
-      : fill_(fill), op_(op), random_(seed), terms_(static_cast<std::size_t>(count)) {}
-
+struct Terms {
   const std::vector<double>& of(double value) {
     if (fill_ == Fill::kGiven) return of_given(value);
     const bool extremes = op_ == ReduceOp::kMax || op_ == ReduceOp::kMin;
     return extremes ? around(value) : adding_up(value);
   }
 
- private:
   // -v and 2v, or v / 2 twice; the other terms are 0. For maxima and minima, and for numbers that
   // are not finite, one rank has the whole.
   const std::vector<double>& of_given(double value) {
@@ -93,7 +88,8 @@ class Terms {
 Tensor term_of(const Tensor& whole, Fill fill, ReduceOp op, std::int64_t index, std::int64_t count,
                std::uint64_t seed) {
   const bool integers = is_integral(whole.dtype());
-  Terms terms(fill == Fill::kGiven && integers ? Fill::kIndex : fill, op, count, seed);
+  Terms terms{fill == Fill::kGiven && integers ? Fill::kIndex : fill, op, std::mt19937_64(seed),
+              std::vector<double>(static_cast<std::size_t>(count))};
   const auto own = static_cast<std::size_t>(index);
   const Tensor term = empty(*current_rank().device, whole.shape(), whole.dtype());
   if (integers) {
