@@ -1,8 +1,6 @@
 // `shardlab blame`: what is said of the first thing that is wrong.
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "base/fix.h"
 #include "sim/checkpoint/file_bytes.h"
 #include "sim/cli/blame_runs.h"
@@ -55,14 +53,7 @@ std::string blame_text(const Blame& blame, Color color) {
     const ProvenEdit& edit = blame.edits.front();
     out += fmt::format("\n{}, line {}: with this edit {}\n", edit.what, edit.changes.front().line,
                        blame.next.empty() ? "nothing differs" : "another mistake remains");
-    for (const ChangedLines& change : edit.changes) {
-      for (const std::string& line : change.before) {
-        out += paint("  - " + line, Ink::kBad, color) + "\n";
-      }
-      for (const std::string& line : change.after) {
-        out += paint("  + " + line, Ink::kGood, color) + "\n";
-      }
-    }
+    out += changes_text(edit.changes, color);
   }
   if (blame.edits.empty()) {
     out += fmt::format("\nnone of {} edits that were tried undoes it\n", blame.tried);
@@ -94,9 +85,8 @@ nlohmann::json json_of(const Blame& blame) {
   }
   for (const ProvenEdit& edit : blame.edits) {
     nlohmann::json changes = nlohmann::json::array();
-    for (const ChangedLines& change : edit.changes) {
-      changes.push_back(
-          {{"line", change.line}, {"before", change.before}, {"after", change.after}});
+    for (const auto& [line, before, after] : edit.changes) {
+      changes.push_back({{"line", line}, {"before", before}, {"after", after}});
     }
     out["edits"].push_back({{"what", edit.what}, {"changes", changes}});
   }
@@ -107,8 +97,7 @@ nlohmann::json json_of(const Blame& blame) {
 // The first result of a recording that is not PyTorch's.
 int blame_replay(const BlameArguments& arguments, const RecordedProgram& recording) {
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments.run));
-  const bool json = arguments.run.common.output == Output::kJson;
-  if (json) {
+  if (arguments.run.common.json) {
     print_text(json_line(replay_json(recording, replay)) + "\n");
     return replay.ok() ? kFine : kFailed;
   }
@@ -137,11 +126,11 @@ int blame_replay(const BlameArguments& arguments, const RecordedProgram& recordi
 
 void check_values(const RecordedProgram& recording) {
   if (!recording.error.empty()) {
-    fail(ErrorKind::kValue, Fix{"mend the program and record it again"},
+    fail(Fix{"mend the program and record it again"},
          "{}: the program failed when it was recorded: {}", recording.path, recording.error);
   }
   if (!recording.shapes_only && !recording.exported) return;
-  fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
+  fail(Fix{"record a step with its values: shardlab record train.py"},
        "{}: the file has no values to compare with", recording.path);
 }
 
@@ -158,17 +147,16 @@ int compare_recordings(const BlameArguments& arguments) {
     found = blame_recordings(a, b);
   } else {
     FileBytes::open(arguments.other);  // one that cannot be read is told as such
-    fail(ErrorKind::kValue,
-         Fix{"give a recording, or what shardlab_record.dump_values has written"},
+    fail(Fix{"give a recording, or what shardlab_record.dump_values has written"},
          "{}: nothing that a recording is compared with", arguments.other);
   }
   if (!found.same_names) {
-    fail(ErrorKind::kValue, Fix{"record the same model, under the same names of modules"},
+    fail(Fix{"record the same model, under the same names of modules"},
          "{} and {} have no value of the same name", arguments.file, arguments.other);
   }
-  const bool json = arguments.run.common.output == Output::kJson;
-  print_text(json ? json_line(recording_blame_json(found)) + "\n"
-                  : recording_blame_text(found, arguments.file, arguments.other));
+  print_text(arguments.run.common.json
+                 ? json_line(recording_blame_json(found)) + "\n"
+                 : recording_blame_text(found, arguments.file, arguments.other));
   return found.found() ? kFailed : kFine;
 }
 
@@ -184,9 +172,8 @@ int blame_command(const BlameArguments& arguments) {
   if (!is_recording_file(path)) refuse_recording_options(path, arguments.run);
   const Scenario scenario = failing_point(path, arguments.run);
   const Blame found = blame(scenario, {.run = options_of(arguments.run, scenario)});
-  const bool json = arguments.run.common.output == Output::kJson;
-  print_text(json ? json_line(json_of(found)) + "\n"
-                  : blame_text(found, arguments.run.common.stdout_color()));
+  print_text(arguments.run.common.json ? json_line(json_of(found)) + "\n"
+                                       : blame_text(found, arguments.run.common.stdout_color()));
   return found.failure.kind == Symptom::Kind::kNone ? kFine : kFailed;
 }
 

@@ -23,8 +23,8 @@ Json run_of(const std::string& file, const RunArguments& arguments) {
   if (!file.ends_with(".toml") && file.ends_with(".json")) {
     std::vector<Json> runs = read_runs(file);
     if (runs.size() == 1) return std::move(runs.front());
-    fail(ErrorKind::kValue, Fix{"give a file with one of them"},
-         "{}: {} runs, of which one is meant", file, runs.size());
+    fail(Fix{"give a file with one of them"}, "{}: {} runs, of which one is meant", file,
+         runs.size());
   }
   const Scenario scenario = failing_point(scenario_files({file}).front(), arguments);
   ScenarioOptions options = options_of(arguments, scenario);
@@ -91,7 +91,6 @@ std::string named(const Json& value) {
 int blame_runs(const BlameArguments& arguments) {
   const Json a = run_of(arguments.file, arguments.run), b = run_of(arguments.other, arguments.run);
   const std::vector<DifferentValue> all = different_values(a, b);
-  const bool json = arguments.run.common.output == Output::kJson;
   Json out = {{"ok", all.empty()}, {"differ", Json::array()}};
   for (const DifferentValue& one : all) {
     out["differ"].push_back({{"name", one.value->at("name")},
@@ -112,7 +111,7 @@ int blame_runs(const BlameArguments& arguments) {
       text += fmt::format("  {} {}\n", i == 1 ? "then" : "    ", named(*all[i].value));
     }
   }
-  print_text(json ? json_line(out) + "\n" : text);
+  print_text(arguments.run.common.json ? json_line(out) + "\n" : text);
   return all.empty() ? kFine : kFailed;
 }
 

@@ -129,8 +129,7 @@ std::string shipped_path(const std::string& name) {
   }
   if (meant.size() == 1) return shipped_path(meant[0]);
   const auto near = nearest(name, names);
-  fail(ErrorKind::kValue,
-       Fix{!meant.empty() ? "say which one: " + text_of_list(meant, ", ")
+  fail(Fix{!meant.empty() ? "say which one: " + text_of_list(meant, ", ")
            : near         ? fmt::format("did you mean '{}'?", *near)
                   : "give the path of a .toml file; shardlab test --list names what is shipped"},
        "{}: no such file, and {} of that name is shipped", name,
@@ -183,7 +182,7 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
     fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --strict out"},
          "--strict: backend {} computes shapes only, so nothing is verified", options.backend);
   }
-  const bool by_rank = arguments.log || arguments.common.output == Output::kJson;
+  const bool by_rank = arguments.log || arguments.common.json;
   if (by_rank && arguments.rank) {
     require_all_ranks(fmt::format("--rank {}", *arguments.rank), options.backend);
     options.reporting_rank = arguments.rank;
@@ -225,7 +224,7 @@ std::optional<std::size_t> terminal_width() {
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
   if (result.run.reported_elsewhere) return {};
   RunOutput output;
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     output.out = run_json(result) + "\n";
     return output;
   }

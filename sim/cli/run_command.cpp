@@ -43,7 +43,7 @@ class Reports {
       unknown = nothing_asked(result, arguments_.why);
       if (!unknown) unknown = nothing_on_line(result, arguments_.line);
     }
-    if (!first_ && arguments_.common.output == Output::kText) waiting_.push_back({.out = "\n"});
+    if (!first_ && !arguments_.common.json) waiting_.push_back({.out = "\n"});
     first_ = false;
     waiting_.push_back(output_of(result, arguments_));
     if (unknown && !asked_) {
@@ -137,7 +137,7 @@ class Runs {
       refuse_recording_options(path, arguments_);
       add_points(path, open_scenario(path, arguments_), nullptr, "", table);
     }
-    if (arguments_.common.output == Output::kText) print({.out = table.text()});
+    if (!arguments_.common.json) print({.out = table.text()});
   }
 
   int end() {
@@ -220,7 +220,7 @@ class Runs {
     }
     has_time_line_ = true;
     write_file(arguments_.perfetto, time_line(run, rates_));
-    if (arguments_.common.output != Output::kText) return;
+    if (arguments_.common.json) return;
     print({.out =
                fmt::format("time line {}: calls at {}{}\n", arguments_.perfetto, rates_text(rates_),
                            arguments_.rates.empty() ? " (assumed; --rates)" : "")});

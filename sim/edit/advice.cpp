@@ -73,18 +73,7 @@ bool agree(const std::vector<KeptValue>& a, const std::vector<KeptValue>& b) {
   });
 }
 
-class Tryer {
- public:
-  Tryer(const Scenario& scenario, const ScenarioOptions& options, const OtherLayouts& others,
-        const ScenarioResult& before)
-      : scenario_(scenario),
-        options_(options),
-        others_(others),
-        before_(before),
-        cost_(cost_of(before.run)),
-        compared_(compared_names(before)),
-        left_(left_types(scenario, before)) {}
-
+struct Tryer {
   /// The cost of the program then; none if it is not cheaper, or does not hold.
   std::optional<Cost> tried(const CheaperEdit& edit) const {
     try {
@@ -98,7 +87,6 @@ class Tryer {
     }
   }
 
- private:
   Scenario with(const CheaperEdit& edit) const {
     Scenario changed = edit.placings.empty() ? scenario_ : others_.with(edit.placings);
     changed.expect.collectives.reset();
@@ -189,9 +177,9 @@ class Tryer {
   const ScenarioOptions& options_;
   const OtherLayouts& others_;
   const ScenarioResult& before_;
-  Cost cost_;
-  std::set<std::string> compared_;
-  std::map<std::string, std::string> left_;
+  Cost cost_ = cost_of(before_.run);
+  std::set<std::string> compared_ = compared_names(before_);
+  std::map<std::string, std::string> left_ = left_types(scenario_, before_);
 };
 
 // The line of the file that has the input's type.
@@ -279,7 +267,7 @@ Advised advise(const Scenario& scenario, const AdviceOptions& options) {
     advised.failure = to_string(symptom);
     return advised;
   }
-  const Tryer tryer(scenario, run, options.others, before);
+  const Tryer tryer{scenario, run, options.others, before};
   std::vector<CheaperEdit> edits = cheaper_edits(before);
   for (const auto& [placing, where] : options.others.layouts) {
     const std::string what = "--place '" + placing + "'";

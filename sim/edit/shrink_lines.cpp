@@ -1,7 +1,6 @@
 // From the end of the program to its beginning: what nobody reads any more is dropped next.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 
