@@ -166,25 +166,21 @@ Value run_new_group(Interpreter& in, const Value*, CallValues call) {
 }
 
 // The group of all ranks exists before the program begins, and until it has ended.
-Value run_init(Interpreter&, const Value*, const Parameters&) { return {}; }
-Value run_destroy(Interpreter&, const Value*, const Parameters&) { return {}; }
+Value run_nothing(Interpreter&, const Value*, const Parameters&) { return {}; }
 Value run_is_there(Interpreter&, const Value*, const Parameters&) { return true; }
-Value run_get_backend(Interpreter& in, const Value*, const Parameters&) {
-  return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
-}
 
 }  // namespace
 
 BuiltinTable dist_group_builtins() {
   static const Builtin kTable[] = {
-      {"destroy_process_group", "dist.destroy_process_group(group=)", run_destroy},
-      {"get_backend", "dist.get_backend(group=)", run_get_backend},
+      {"destroy_process_group", "dist.destroy_process_group(group=)", run_nothing},
+      {"get_backend", "dist.get_backend(group=)", run_backend_name},
       {"get_global_rank", run_translated<true>},
       {"get_group_rank", run_translated<false>},
       {"init_process_group",
        "dist.init_process_group(backend=, init_method=, timeout=, world_size=, rank=, store=, "
        "group_name=, pg_options=, device_id=)",
-       run_init},
+       run_nothing},
       {"is_available", "dist.is_initialized()", run_is_there},
       {"is_initialized", "dist.is_initialized()", run_is_there},
       {"new_group", run_new_group},
