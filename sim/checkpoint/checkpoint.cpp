@@ -106,8 +106,7 @@ void read_folder(CheckpointReader& reader, const std::string& folder) {
   }
   if (indexes.size() == 1) return read_indexed(reader, folder, indexes[0]);
   if (!indexes.empty() || weights.empty()) {
-    fail(ErrorKind::kValue,
-         Fix{indexes.empty() ? "give a file, or a folder of safetensors, .npy or DCP"
+    fail(Fix{indexes.empty() ? "give a file, or a folder of safetensors, .npy or DCP"
                              : "name the one that is meant"},
          "{}: {}", folder,
          indexes.empty() ? "no checkpoint in it" : "indexes " + text_of_list(indexes, ", "));
@@ -140,7 +139,7 @@ void subtract(const Box& hole, const Box& piece, std::vector<Box>& left) {
 std::size_t CheckpointReader::add_file(const std::string& name) {
   const fs::path path = fs::path(name).lexically_normal();
   if (name.empty() || path.is_absolute() || *path.begin() == "..") {
-    fail(ErrorKind::kValue, Fix{"keep the files of a checkpoint in its folder"},
+    fail(Fix{"keep the files of a checkpoint in its folder"},
          "{}: it names the file '{}', which is not in its folder", out_.path_, plain_name(name));
   }
   const auto known = std::ranges::find(out_.files_, name);
@@ -165,9 +164,9 @@ StoredTensor& CheckpointReader::add(const std::string& name, const StoredType* t
   const bool same = tensor.type == type && tensor.shape.size() == shape.size();
   bool fits = type == nullptr || product(Dims{product(shape), type->bytes}) < INT64_MAX;
   if (!same || !fits) {
-    fail(ErrorKind::kValue, Fix{"write the files again"},
-         "{}: pieces of '{}' are {}[{}] and {}[{}]", out_.path_, plain_name(name), tensor.type_name,
-         text_of_list(tensor.shape, ", "), type_name, text_of_list(shape, ", "));
+    fail(Fix{"write the files again"}, "{}: pieces of '{}' are {}[{}] and {}[{}]", out_.path_,
+         plain_name(name), tensor.type_name, text_of_list(tensor.shape, ", "), type_name,
+         text_of_list(shape, ", "));
   }
   return tensor;
 }
@@ -281,7 +280,7 @@ void Checkpoint::read(const StoredTensor& tensor, const Box& part, char* out, co
 void Checkpoint::check_whole(const StoredTensor& tensor) const {
   const std::vector<PieceFault> faults = faults_of(tensor, 1);
   if (faults.empty() || !faults[0].pieces.empty()) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("shardlab show {} --tensor {}", path_, tensor.name)},
+  fail(Fix{fmt::format("shardlab show {} --tensor {}", path_, tensor.name)},
        "{}: no piece has all of '{}'", path_, plain_name(tensor.name));
 }
 

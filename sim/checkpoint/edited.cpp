@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -25,8 +24,7 @@ using Texts = std::vector<std::string>;
 [[noreturn]] void refuse(const Edit& edit, std::string_view what) {
   const std::vector<EditOption>& all = edit_options();
   const auto option = std::ranges::find(all, edit.option, &EditOption::name);
-  fail(ErrorKind::kValue,
-       Fix{option == all.end() ? "" : fmt::format("--{} {}", option->name, option->form)}, "{}: {}",
+  fail(Fix{option == all.end() ? "" : fmt::format("--{} {}", option->name, option->form)}, "{}: {}",
        edit.command(), what);
 }
 
@@ -111,7 +109,7 @@ std::vector<MadeTensor*> fitting(const Edit& edit, const std::string& pattern,
     known.push_back(tensor.name);
   }
   if (found.empty()) {
-    fail(ErrorKind::kValue, Fix{suggest(pattern, known)}, "{}: it fits no tensor", edit.command());
+    fail(Fix{suggest(pattern, known)}, "{}: it fits no tensor", edit.command());
   }
   return found;
 }

@@ -39,19 +39,18 @@ FileBytes FileBytes::open(const std::string& path) {
   const bool regular =
       opened.held_->file >= 0 && fstat(opened.held_->file, &about) == 0 && S_ISREG(about.st_mode);
   if (!regular) {
-    fail(ErrorKind::kValue, Fix{"give the path of a file that is there"}, "{} cannot be read",
-         path);
+    fail(Fix{"give the path of a file that is there"}, "{} cannot be read", path);
   }
   opened.size_ = static_cast<std::uint64_t>(about.st_size);
   return opened;
 }
 
 void FileBytes::refuse(std::string_view what) const {
-  fail(ErrorKind::kValue, Fix{"write the file again"}, "{}: {}", path_, what);
+  fail(Fix{"write the file again"}, "{}: {}", path_, what);
 }
 
 void FileBytes::refuse(std::string_view what, std::string fix) const {
-  fail(ErrorKind::kValue, Fix{std::move(fix)}, "{}: {}", path_, what);
+  fail(Fix{std::move(fix)}, "{}: {}", path_, what);
 }
 
 void FileBytes::check(std::uint64_t begin, std::uint64_t size) const {

@@ -62,9 +62,9 @@ void read_npy(CheckpointReader& reader, std::size_t file, WantedNames) {
   Dims stride = contiguous_strides(shape);
   if (entry(bytes, header, "fortran_order").starts_with("True")) {
     Dims turned = shape;
-    std::reverse(turned.begin(), turned.end());
+    std::ranges::reverse(turned);
     stride = contiguous_strides(turned);
-    std::reverse(stride.begin(), stride.end());
+    std::ranges::reverse(stride);
   }
   const FileBytes data = bytes.part(begin + length, bytes.size() - begin - length);
   StridedBytes{.bytes = data, .item = type->bytes, .shape = shape, .stride = stride}.check();

@@ -40,11 +40,8 @@ std::string opcode_name(char code) {
   return std::string(kNames.substr(at, kNames.find(' ', at) - at));
 }
 
-class PickleNodes {
- public:
+struct PickleNodes {
   static constexpr bool kMayBeCut = false;
-
-  PickleNodes(Pickle& pickle, const PickleRules& rules) : pickle_(pickle), rules_(rules) {}
 
   void read() {
     pickle_.nodes_.emplace_back();  // 0: none
@@ -108,12 +105,10 @@ class PickleNodes {
     return add_class(name_at(pop()), name);
   }
 
- private:
   using Node = Pickle::Node;
 
   [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorKind::kValue, Fix{"write the file again"},
-         "{}: the pickle is damaged: {} at byte {} {}", pickle_.path_,
+    fail(Fix{"write the file again"}, "{}: the pickle is damaged: {} at byte {} {}", pickle_.path_,
          begin_ < pickle_.bytes_.size() ? opcode_name(pickle_.bytes_[begin_]) : "its begin", begin_,
          what);
   }
@@ -266,7 +261,7 @@ Pickle Pickle::read(std::string path, std::string bytes, const PickleRules& rule
     fail(ErrorKind::kUnsupported, Fix{"save it in parts"}, "{}: a pickle of more than 4 GiB",
          pickle.path_);
   }
-  PickleNodes(pickle, rules).read();
+  PickleNodes{pickle, rules}.read();
   return pickle;
 }
 
@@ -275,8 +270,7 @@ Pickle Pickle::read(std::string path, std::string bytes, const PickleRules& rule
 PickleKind PickleValue::kind() const { return pickle_->node(node_).kind; }
 
 void PickleValue::refuse(std::string_view what) const {
-  fail(ErrorKind::kValue, Fix{"write the file again"}, "{}: {}, and it is {}", pickle_->path_, what,
-       print());
+  fail(Fix{"write the file again"}, "{}: {}, and it is {}", pickle_->path_, what, print());
 }
 
 std::int64_t PickleValue::integer() const {

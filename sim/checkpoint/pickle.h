@@ -92,7 +92,7 @@ class Pickle {
 
  private:
   friend class PickleValue;
-  friend class PickleNodes;
+  friend struct PickleNodes;
   // `data`: the number itself, or where text, class or entries are; `count`: how many.
   struct Node {
     PickleKind kind = PickleKind::kNone;

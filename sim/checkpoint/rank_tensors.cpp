@@ -65,8 +65,8 @@ void save(const NamedTensors& tensors, const std::string& folder) {
     WriteOptions options{.replace = true};
     for (const auto& [name, tensor] : tensors) {
       if (tensor.distributed() && tensor.spec()->has_partial()) {
-        fail(ErrorKind::kValue, Fix{"redistribute it to replicas or shards before"},
-             "save: '{}' is pending: {}", name, type_string(tensor));
+        fail(Fix{"redistribute it to replicas or shards before"}, "save: '{}' is pending: {}", name,
+             type_string(tensor));
       }
       const std::vector<HeldBox> boxes = written_by(tensor, own);
       if (file >= boxes.size()) continue;
@@ -108,8 +108,7 @@ DTensor load(const Checkpoint& checkpoint, const std::string& name, const MeshLa
   const DTensorSpec* spec =
       mesh->arena().spec(mesh, all, contiguous_meta(tensor->shape, *tensor->type->dtype));
   if (spec->has_partial())
-    fail(ErrorKind::kValue, Fix{"load it whole, or cut"}, "load: a checkpoint has no terms of '{}'",
-         name);
+    fail(Fix{"load it whole, or cut"}, "load: a checkpoint has no terms of '{}'", name);
   const auto here = mesh->coordinate_of(current_rank().rank);
   const Dims shape = here ? local_shape(*spec, *here) : Dims{0};
   Device& device = *current_rank().device;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "base/text_of_list.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 
 extern template class nlohmann::basic_json<>;

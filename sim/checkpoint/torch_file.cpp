@@ -32,8 +32,7 @@ const FileBytes& checked(const FileBytes& bytes) {
   // The magic number 0x1950a86a20f9469cfc6c as a pickle.
   constexpr std::string_view kOlder("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19", 14);
   if (!begin.starts_with(kOlder)) {
-    fail(ErrorKind::kValue, Fix{"give a file that torch.save wrote"}, "{}: no file of torch.save",
-         bytes.path());
+    fail(Fix{"give a file that torch.save wrote"}, "{}: no file of torch.save", bytes.path());
   }
   fail(ErrorKind::kUnsupported, Fix{"load and save it again with PyTorch 1.6 or later"},
        "{}: a file of torch.save without an archive, as PyTorch wrote it before 1.6", bytes.path());

@@ -28,7 +28,7 @@ struct TorchReader {
     constexpr std::size_t kText = 1 << 16, kFree = 32 << 20;
     if (TorchFile::is_tensor(value)) {
       if (!tensors.insert(name).second) {
-        fail(ErrorKind::kValue, Fix{"give one of them another name"},
+        fail(Fix{"give one of them another name"},
              "{}: two tensors are called '{}', as parts are joined by dots", bytes.path(),
              escaped_text(name, "\\x{:02x}"));
       }

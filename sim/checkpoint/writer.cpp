@@ -196,7 +196,7 @@ void check_replaced(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) continue;
-    fail(ErrorKind::kValue, Fix{"give another folder, or remove it yourself"},
+    fail(Fix{"give another folder, or remove it yourself"},
          "{} has {}, which is no part of a checkpoint of safetensors", path, name);
   }
 }
@@ -237,7 +237,7 @@ std::vector<HeldBox> boxes_of(const DTensorSpec& spec, const Coordinate& coordin
 std::vector<std::string> write_tensors(const std::string& path, const MadeTensors& tensors,
                                        const WriteOptions& options) {
   if (fs::exists(path) && !options.replace) {
-    fail(ErrorKind::kValue, Fix{"--force replaces it"}, "{} is there already", path);
+    fail(Fix{"--force replaces it"}, "{} is there already", path);
   }
   check_replaced(path);
   const std::string beside = path.substr(0, path.find_last_not_of('/') + 1) + ".partial";

@@ -13,21 +13,8 @@ namespace shardlab {
 
 namespace {
 
-std::string collectives_text(std::int64_t count) {
-  return count == 1 ? "1 collective" : fmt::format("{} collectives", count);
-}
-
 std::string time_text(double us) {
   return us < 1000 ? fmt::format("{:.4g} us", us) : fmt::format("{:.4g} ms", us / 1000);
-}
-
-std::string change_text(const ChangedLines& change, Color color) {
-  std::string out;
-  for (const std::string& line : change.before)
-    out += paint("  - " + line, Ink::kBad, color) + "\n";
-  for (const std::string& line : change.after)
-    out += paint("  + " + line, Ink::kGood, color) + "\n";
-  return out;
 }
 
 // The text between two marks in a line. Empty where they are not there.
@@ -70,13 +57,13 @@ std::string advice_text(const Advised& advised, const std::string& file, const S
   const Cost& before = advised.before;
   std::string out =
       fmt::format("{}: {}, {} sent by a rank, {} predicted\n", paint(file, Ink::kTitle, color),
-                  collectives_text(before.collectives), bytes_text(before.sent_bytes),
+                  counted(before.collectives, "collective"), bytes_text(before.sent_bytes),
                   time_text(before.predicted_us));
   for (const Advice& advice : advised.all) {
     const Cost& after = advice.after;
     out += fmt::format("\n{}, {}: {} -> {}, {} -> {} sent, {} -> {}\n", advice.what,
                        place_text(advice, file, scenario), before.collectives,
-                       collectives_text(after.collectives), bytes_text(before.sent_bytes),
+                       counted(after.collectives, "collective"), bytes_text(before.sent_bytes),
                        bytes_text(after.sent_bytes), time_text(before.predicted_us),
                        time_text(after.predicted_us));
     if (after.peak_bytes > before.peak_bytes) {
@@ -84,7 +71,7 @@ std::string advice_text(const Advised& advised, const std::string& file, const S
                          bytes_text(static_cast<double>(before.peak_bytes)),
                          bytes_text(static_cast<double>(after.peak_bytes)));
     }
-    for (const ChangedLines& change : advice.changes) out += change_text(change, color);
+    out += changes_text(advice.changes, color);
   }
   if (advised.all.empty()) {
     out += fmt::format("\n{} edits were tried, and none is cheaper and right\n", advised.tried);
@@ -110,9 +97,8 @@ nlohmann::json json_of(const Advised& advised, const std::string& file) {
   if (!advised.failure.empty()) out["failure"] = advised.failure;
   for (const Advice& advice : advised.all) {
     nlohmann::json changes = nlohmann::json::array();
-    for (const ChangedLines& change : advice.changes) {
-      changes.push_back(
-          {{"line", change.line}, {"before", change.before}, {"after", change.after}});
+    for (const auto& [line, before, after] : advice.changes) {
+      changes.push_back({{"line", line}, {"before", before}, {"after", after}});
     }
     out["advice"].push_back({{"what", advice.what},
                              {"file", advice.file},
@@ -140,7 +126,7 @@ int advise_command(const AdviseArguments& arguments) {
   }
   const Advised advised = advise(scenario, options);
   if (shows) print({.err = "\r\x1b[K"});
-  if (arguments.run.common.output == Output::kJson) {
+  if (arguments.run.common.json) {
     print({.out = json_line(json_of(advised, path)) + "\n"});
   } else if (advised.failure.empty()) {
     print_text(advice_text(advised, path, scenario, arguments.run.common.stdout_color()));

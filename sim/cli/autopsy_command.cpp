@@ -86,7 +86,7 @@ int autopsy_command(const AutopsyArguments& arguments) {
   std::vector<std::string> notes;
   std::vector<FlightDump> dumps = read_flight_dumps(arguments.paths, words, workers, notes);
   if (dumps.empty()) {
-    fail(ErrorKind::kValue, Fix{"give the folder or files that torch's flight recorder wrote"},
+    fail(Fix{"give the folder or files that torch's flight recorder wrote"},
          "autopsy: there is no dump in {}", arguments.paths.front());
   }
   int code = kFine;
@@ -96,7 +96,7 @@ int autopsy_command(const AutopsyArguments& arguments) {
   Autopsy found = autopsy_of(known ? dumps : std::move(dumps), words);
   if (known) join(found, dumps, words, *known);
   found.notes.insert(found.notes.end(), notes.begin(), notes.end());
-  const bool json = arguments.run.common.output == Output::kJson;
+  const bool json = arguments.run.common.json;
   print_text(json ? json_line(found.json(words)) + "\n" : found.text(words));
   return found.kind == AutopsyKind::kHealthy ? kFine : kFailed;
 }

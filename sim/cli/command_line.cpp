@@ -78,8 +78,7 @@ void add_command(CLI::App& app, const CommandText& text, const OptionTargets& ta
 OptionTargets with_common(CommonArguments& common) {
   OptionTargets targets;
   return targets.of<CommonArguments>(
-      common, {{"--color", &CommonArguments::color},
-               {"--json", [](CommonArguments& common) { common.output = Output::kJson; }}});
+      common, {{"--color", &CommonArguments::color}, {"--json", &CommonArguments::json}});
 }
 
 // For commands that run a program.
@@ -320,7 +319,7 @@ void add_questions(Commands& commands, Parsed& parsed) {
       with_common(parsed.diff.common)
           .of<Diff>(parsed.diff, {{"A", &Diff::a}, {"B", &Diff::b}, {"--gate", &Diff::gate}}),
       [&parsed] { return diff_command(parsed.diff); }};
-  commands["doctor"] = {with_common(parsed.doctor.common),
+  commands["doctor"] = {with_common(parsed.doctor),
                         [&parsed] { return doctor_command(parsed.doctor); }};
 }
 
@@ -389,8 +388,7 @@ void add_completion(Commands& commands, Parsed& parsed, const CLI::App& app) {
       with_common(parsed.completion).of<Parsed>(parsed, {{"SHELL", &Parsed::shell}}),
       [&parsed, &app] {
         const std::string script = completion_script(parsed.shell, completed(app));
-        const bool json = parsed.completion.output == Output::kJson;
-        print_text(json ? completion_json(parsed.shell, script) : script);
+        print_text(parsed.completion.json ? completion_json(parsed.shell, script) : script);
         return static_cast<int>(kFine);
       }};
 }

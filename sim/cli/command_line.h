@@ -29,7 +29,7 @@ struct Parsed {
   OpsArguments ops;
   VerifyOpsArguments verify_ops;
   DiffArguments diff;
-  DoctorArguments doctor;
+  CommonArguments doctor;
   std::string shell;
   CommonArguments completion;
   std::function<int()> chosen;

@@ -28,14 +28,13 @@ struct Verdict;
 /// or a file that cannot run; a defect of shardlab; kOnlyByOthers (sim/world/last_words.h);
 /// interrupted.
 enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
-enum class Output : std::uint8_t { kText, kJson };
 
 inline void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 /// Options that every command has.
 struct CommonArguments {
   std::string color = "auto";
-  Output output = Output::kText;
+  bool json = false;  ///< else text
   /// Colour for stdout: asked for, or a terminal without NO_COLOR.
   Color stdout_color() const;
 };
@@ -281,12 +280,8 @@ struct DiffArguments {
 /// Compares two runs that were written with run --json.
 int diff_command(const DiffArguments& arguments);
 
-/// `doctor`.
-struct DoctorArguments {
-  CommonArguments common;
-};
-/// Facts about this machine, and fixes for what is absent.
-int doctor_command(const DoctorArguments& arguments);
+/// `doctor`: facts about this machine, and fixes for what is absent.
+int doctor_command(const CommonArguments& arguments);
 
 /// True in the one process that reports for all when each rank has a process of its own: rank 0's,
 /// or the first that is left.

@@ -3,7 +3,6 @@
 // runs on a shape-only mesh: its calls are those that a scenario would make.
 
 #include <charconv>
-#include <cstdio>
 
 #include "base/fix.h"
 #include "base/read_real.h"
@@ -145,7 +144,7 @@ int explain_row(const OpRow& row, const OpRegistry& registry, const MeshLayout* 
     error.with("mesh", layout->text());
     throw;
   }
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     print_text(decision_json(schema, record) + "\n");
     return kFine;
   }
@@ -279,7 +278,7 @@ int explain_program(const std::string& function, const OpRegistry& registry,
     throw without_places(error);
   }
   if (result.run.error) throw without_places(*result.run.error);
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     print_text(calls_json(result, arguments.texts.front()) + "\n");
     return kFine;
   }

@@ -17,7 +17,7 @@ OpenedRecording open_any(const std::string& path, const RunArguments& arguments)
   if (!is_recording_file(path)) return {open_scenario(path, arguments), nullptr};
   int code = kFine;
   RunArguments quiet = arguments;
-  quiet.common.output = Output::kJson;  // stdout is for the answer
+  quiet.common.json = true;  // stdout is for the answer
   auto recording = open_recording(path, quiet, code);
   if (recording) return std::move(*recording);
   fail(Fix{"look at the first that differs: shardlab blame " + path},

@@ -1,7 +1,6 @@
 // Under a launcher the same command runs in every process, and one process speaks to the user: that
 // of rank 0, or the first that is left; of failures, one on each host.
 #include <algorithm>
-#include <cstdio>
 
 #include "backends/process/control_channel.h"
 #include "backends/process/presence.h"

@@ -37,7 +37,7 @@ std::pair<std::string, std::string> unknown_option(const CLI::App& command) {
 void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const std::string& first) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
-  const bool known = std::find(commands.begin(), commands.end(), first) != commands.end();
+  const bool known = std::ranges::find(commands, first) != commands.end();
   std::string text, fix;
   if (known) {
     text = fmt::format("shardlab {}: {}", first, error.what());

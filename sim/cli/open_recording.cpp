@@ -107,7 +107,7 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlon
     test = self_test(program, alone, alone.in_f64.get());
   }
   if (!test.ok()) refuse_hooks(*program.recording);
-  const bool json = arguments.common.output == Output::kJson;
+  const bool json = arguments.common.json;
   if (test.ok() && !json && !arguments.self_test_is_known) print({.out = self_test_text(test)});
   if (!test.ok()) {
     const ReplayReport report{.agree = test.values + test.parameters + test.gradients,
@@ -196,8 +196,7 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
     return std::nullopt;
   }
   if (!recording.error.empty()) {
-    fail(ErrorKind::kValue,
-         Fix{"mend the program and record it again; shardlab replay goes as far"},
+    fail(Fix{"mend the program and record it again; shardlab replay goes as far"},
          "{}: the program failed when it was recorded: {}", path, recording.error);
   }
   for (const auto* notes : {&recording.notes, &program.notes, &plan.notes}) print_notes(*notes);

@@ -123,7 +123,7 @@ int answer_between(const PlanArguments& arguments) {
   const MoveCost cost = cost_between(from, to);
   const double bytes = cost.most_bytes;
   const auto fine = gathered_on_refinement(from, to);
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     print_text(json_line(Json({{"source", type_string(from)},
                                {"target", type_string(to)},
                                {"bound_bytes", bytes},
@@ -163,7 +163,7 @@ int plan_command(const PlanArguments& arguments) {
   }
   const PlanReport report =
       answer(arguments, arguments.texts[0], arguments.texts[1], arguments.mesh);
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     print_text(plan_report_json(report) + "\n");
     return kFine;
   }

@@ -74,7 +74,7 @@ int prove_command(const ProveArguments& arguments) {
   const std::vector<Promise> promises = promises_of(arguments);
   int code = promises.empty() ? kFailed : kFine;
   for (const Promise& promise : promises) {
-    const bool json = arguments.run.common.output == Output::kJson;
+    const bool json = arguments.run.common.json;
     print_text(json ? json_line(promise.json()) + "\n" : promise.text());
     code = std::max(code, code_of(promise.kind()));
   }

@@ -23,7 +23,7 @@ int record_command(const RecordArguments& arguments) {
     return kFine;
   }
   if (arguments.words.empty()) {
-    fail(ErrorKind::kValue, Fix{"shardlab record train.py"}, "there is no script to record");
+    fail(Fix{"shardlab record train.py"}, "there is no script to record");
   }
   std::vector<const char*> words = {arguments.python.c_str(), recorder.c_str()};
   for (const std::string& word : arguments.words) words.push_back(word.c_str());
@@ -31,7 +31,7 @@ int record_command(const RecordArguments& arguments) {
   // With which it makes the files of several processes one.
   setenv("SHARDLAB_PROGRAM", program_path().c_str(), 1);
   execvp(words[0], const_cast<char* const*>(words.data()));  // it does not write to them
-  fail(ErrorKind::kValue, Fix{"name one that has PyTorch: shardlab record --python P train.py"},
+  fail(Fix{"name one that has PyTorch: shardlab record --python P train.py"},
        "{} cannot be started: {}", arguments.python, std::strerror(errno));
 }
 

@@ -60,7 +60,7 @@ std::string planned(const std::string& plan, const MeshLayout& mesh, const MadeT
       "linear_fc1 embed embed_tokens tok_embeddings wte word_embeddings head lm_head output ",
       " o wo o_proj out_proj dense w2 down down_proj fc2 dense_4h_to_h linear_proj linear_fc2 "};
   if (std::ranges::find(plan_names(), plan) == plan_names().end())
-    fail(ErrorKind::kValue, Fix{suggest(plan, plan_names())}, "--plan {}: no such plan", plan);
+    fail(Fix{suggest(plan, plan_names())}, "--plan {}: no such plan", plan);
   std::vector<std::string> cuts(tensor.shape.size());
   const auto cut = [&](std::size_t dim, std::size_t mesh_dim) {
     if (dim < cuts.size()) cuts[dim] += (cuts[dim].empty() ? "" : ",") + mesh.names()[mesh_dim];
@@ -96,14 +96,13 @@ std::vector<const DTensorSpec*> specs_of(const ReshardArguments& arguments,
     }
     specs.push_back(parse_spec(with_sizes(type, tensor.shape, tensor.text()), mesh));
     if (specs.back()->has_partial() || specs.back()->shape() != tensor.shape) {
-      fail(ErrorKind::kValue, Fix{"write _ for each size, and cuts alone"},
-           "--to {}: {} cannot be stored so", type, tensor.text());
+      fail(Fix{"write _ for each size, and cuts alone"}, "--to {}: {} cannot be stored so", type,
+           tensor.text());
     }
   }
   for (const std::string& text : arguments.placements) {
     if (!used.contains(text))
-      fail(ErrorKind::kValue, Fix{"names are those after all edits"},
-           "--to '{}' is the first for no tensor", text);
+      fail(Fix{"names are those after all edits"}, "--to '{}' is the first for no tensor", text);
   }
   return specs;
 }
@@ -129,7 +128,7 @@ int convert(const ReshardArguments& arguments) {
   const std::vector<std::string> files = write_tensors(arguments.paths[1], tensors, options);
   std::int64_t bytes = 0;
   for (const MadeTensor& tensor : tensors) bytes += tensor.bytes();
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     Json edits = Json::array();
     for (const Edit& edit : arguments.edits) edits.push_back(edit.command());
     print_text(
@@ -192,8 +191,8 @@ int check(const ReshardArguments& arguments) {
   }
   const std::string repair =
       arguments.paths.size() < 2 ? "" : fmt::format("shardlab reshard {} C", arguments.paths[1]);
-  print_text(arguments.common.output == Output::kJson ? comparison_json(comparison) + "\n"
-                                                      : comparison_text(comparison, repair));
+  print_text(arguments.common.json ? comparison_json(comparison) + "\n"
+                                   : comparison_text(comparison, repair));
   return comparison.ok() ? kFine : kFailed;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,7 +20,7 @@
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
 #include "sim/cli/spec_arguments.h"
-#include "sim/report/fold.h"
+#include "sim/language/syntax/characters.h"
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
@@ -129,8 +130,7 @@ std::string shipped_path(const std::string& name) {
   }
   if (meant.size() == 1) return shipped_path(meant[0]);
   const auto near = nearest(name, names);
-  fail(ErrorKind::kValue,
-       Fix{!meant.empty() ? "say which one: " + text_of_list(meant, ", ")
+  fail(Fix{!meant.empty() ? "say which one: " + text_of_list(meant, ", ")
            : near         ? fmt::format("did you mean '{}'?", *near)
                   : "give the path of a .toml file; shardlab test --list names what is shipped"},
        "{}: no such file, and {} of that name is shipped", name,
@@ -183,7 +183,7 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
     fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --strict out"},
          "--strict: backend {} computes shapes only, so nothing is verified", options.backend);
   }
-  const bool by_rank = arguments.log || arguments.common.output == Output::kJson;
+  const bool by_rank = arguments.log || arguments.common.json;
   if (by_rank && arguments.rank) {
     require_all_ranks(fmt::format("--rank {}", *arguments.rank), options.backend);
     options.reporting_rank = arguments.rank;
@@ -208,6 +208,73 @@ RunTextOptions text_options(const RunArguments& arguments) {
 
 namespace {
 
+constexpr std::size_t kHang = 4;
+
+// Characters that a terminal shows: without colours, "\x1b[32m".
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      i = std::min(text.find('m', i), text.size() - 1);
+    } else if (starts_character(text[i])) {
+      ++width;
+    }
+  }
+  return width;
+}
+
+bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_letter(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+}
+
+// Behind the word that begins at `word`, and behind the unit that follows a figure: "45.6 us".
+std::size_t end_of_word(std::string_view line, std::size_t word) {
+  const std::size_t end = std::min(line.find(' ', word), line.size());
+  const bool has_unit =
+      end + 1 < line.size() && end > word && is_digit(line[end - 1]) && is_letter(line[end + 1]);
+  return has_unit ? std::min(line.find(' ', end + 1), line.size()) : end;
+}
+
+void append_line(std::string& out, std::string_view line, std::size_t width) {
+  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  if (width_of(line) <= width || indent + 2 * kHang >= width) {
+    out += line;
+    return;
+  }
+  std::size_t at = 0, used = 0;
+  while (at < line.size()) {
+    const std::size_t word = std::min(line.find_first_not_of(' ', at), line.size());
+    const std::size_t end = end_of_word(line, word);
+    const std::size_t own = width_of(line.substr(word, end - word));
+    if (used > 0 && used + (word - at) + own > width) {
+      out += '\n';
+      out.append(indent + kHang, ' ');
+      used = indent + kHang;
+    } else {
+      out.append(word - at, ' ');
+      used += word - at;
+    }
+    out += line.substr(word, end - word);
+    used += own;
+    at = end;
+  }
+}
+
+// Lines of more than `width` characters end at a blank and go on below, indented by four more than
+// they began. Colours take no width. A figure and its unit stay together, and a part without blanks
+// is whole.
+std::string fold_lines(std::string_view text, std::size_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    append_line(out, text.substr(0, end), width);
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return out;
+}
+
 // The width of the terminal that is written to, or COLUMNS if it is set. Empty if it is not a
 // terminal.
 std::optional<std::size_t> terminal_width() {
@@ -225,7 +292,7 @@ std::optional<std::size_t> terminal_width() {
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
   if (result.run.reported_elsewhere) return {};
   RunOutput output;
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     output.out = run_json(result) + "\n";
     return output;
   }

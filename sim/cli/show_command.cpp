@@ -1,5 +1,4 @@
 // show: questions about one type, or about one checkpoint, without a run.
-#include <cstdio>
 #include <filesystem>
 
 #include "base/fix.h"
@@ -14,7 +13,7 @@ namespace {
 
 std::string checkpoint_report(const SpecArguments& arguments) {
   const Checkpoint checkpoint = Checkpoint::open(arguments.texts.front());
-  if (arguments.common.output == Output::kJson) return checkpoint_json(checkpoint) + "\n";
+  if (arguments.common.json) return checkpoint_json(checkpoint) + "\n";
   if (arguments.tensor.empty()) return checkpoint_text(checkpoint, arguments.full);
   if (const StoredTensor* tensor = checkpoint.find(arguments.tensor)) {
     return stored_tensor_text(checkpoint, *tensor, {.color = arguments.common.stdout_color()});
@@ -37,7 +36,7 @@ int show_command(const SpecArguments& arguments) {
          "show: a type needs a mesh, and {} is no path", arguments.texts.front());
   }
   const DTensorSpec* spec = parse_spec(arguments.texts.front(), parse_mesh(arguments.mesh));
-  const std::string text = arguments.common.output == Output::kJson
+  const std::string text = arguments.common.json
                                ? json_of_spec(*spec) + "\n"
                                : draw_spec(*spec, {.color = arguments.common.stdout_color()});
   print_text(text);

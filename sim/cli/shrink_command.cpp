@@ -2,8 +2,6 @@
 // other one.
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/shrink.h"
@@ -53,7 +51,7 @@ int shrink_command(const ShrinkArguments& arguments) {
   const bool of_graph = path.ends_with(".graph");
   if (shows) print({.err = "\r\x1b[K"});
   if (!arguments.out.empty()) write_file(arguments.out, shrunk.text);
-  if (arguments.run.common.output == Output::kJson) {
+  if (arguments.run.common.json) {
     print({.out = json_line(json_of(shrunk)) + "\n"});
   } else if (arguments.out.empty()) {
     print({.out = shrunk.text, .err = summary_of(shrunk, of_graph)});

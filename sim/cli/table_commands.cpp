@@ -1,6 +1,5 @@
 // ops, diff, doctor and types.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "backends/nccl/launch.h"
@@ -55,9 +54,8 @@ Arguments sampled_call(const OpRow& row, const MeshLayout* layout) {
 
 int ops_command(const OpsArguments& arguments) {
   const OpRegistry& registry = all_ops();
-  const std::string text = arguments.common.output == Output::kJson
-                               ? ops_json(registry, arguments.name) + "\n"
-                               : ops_text(registry, arguments.name, sampled_call);
+  const std::string text = arguments.common.json ? ops_json(registry, arguments.name) + "\n"
+                                                 : ops_text(registry, arguments.name, sampled_call);
   print_text(text);
   return kFine;
 }
@@ -74,7 +72,7 @@ int gate_command(const DiffArguments& arguments) {
     fail(Fix{"write both with shardlab run --json"}, "{} or {}: {}", arguments.a, arguments.b,
          error.what());
   }
-  print_text(arguments.common.output == Output::kJson ? gate_json(runs) + "\n" : gate_text(runs));
+  print_text(arguments.common.json ? gate_json(runs) + "\n" : gate_text(runs));
   return std::ranges::all_of(runs, &GatedRun::met) ? kFine : kFailed;
 }
 
@@ -83,10 +81,9 @@ int gate_command(const DiffArguments& arguments) {
 int diff_command(const DiffArguments& arguments) {
   if (!arguments.gate.empty()) return gate_command(arguments);
   const std::vector<RunDiff> runs = diff_runs(arguments.a, arguments.b);
-  const bool json = arguments.common.output == Output::kJson;
-  const std::string text =
-      json ? diff_json(runs) + "\n"
-           : diff_text(runs, arguments.a, arguments.b, arguments.common.stdout_color());
+  const std::string text = arguments.common.json ? diff_json(runs) + "\n"
+                                                 : diff_text(runs, arguments.a, arguments.b,
+                                                             arguments.common.stdout_color());
   print_text(text);
   for (const RunDiff& run : runs) {
     if (!run.equal()) return kFailed;
@@ -94,15 +91,14 @@ int diff_command(const DiffArguments& arguments) {
   return kFine;
 }
 
-int doctor_command(const DoctorArguments& arguments) {
+int doctor_command(const CommonArguments& arguments) {
   const char* path = std::getenv("PATH");
   std::vector<std::string> backends;
   for (const std::string_view name : backend_names()) backends.emplace_back(name);
   const std::vector<Finding> findings = examine(
       {.root = "", .path = path != nullptr ? path : "", .variable = nccl::environment}, backends);
-  const bool json = arguments.common.output == Output::kJson;
-  const std::string text =
-      json ? doctor_json(findings) + "\n" : doctor_text(findings, arguments.common.stdout_color());
+  const std::string text = arguments.json ? doctor_json(findings) + "\n"
+                                          : doctor_text(findings, arguments.stdout_color());
   print_text(text);
   return kFine;
 }
@@ -149,10 +145,6 @@ Json json_of(const InferredTypes& inferred, const std::string& file) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 InferredTypes types_of(const TypesArguments& arguments, const std::string& path) {
   if (!is_recording_file(path)) {
     if (!arguments.one.empty()) {
@@ -196,7 +188,7 @@ int types_command(const TypesArguments& arguments) {
     write_file(arguments.out, inferred.annotated);
   } else if (arguments.annotate) {
     print_text(inferred.annotated);
-  } else if (arguments.run.common.output == Output::kJson) {
+  } else if (arguments.run.common.json) {
     print({.out = json_line(json_of(inferred, path)) + "\n"});
   } else {
     print_text(types_text(inferred, path, arguments.run.common.stdout_color()));

@@ -2,7 +2,6 @@
 // are listed at the end; the exit code says whether all passed.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <thread>
 
@@ -84,7 +83,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   if (result.run.reported_elsewhere) return;
   outcome.report.values = count_values(result.judgement.values);
   const bool whole = !result.met() && arguments.verbose;
-  if (arguments.common.output == Output::kJson || whole) {
+  if (arguments.common.json || whole) {
     outcome.output = output_of(result, arguments);
   } else {
     outcome.output.out = run_line(result, text_options(arguments)) + tried + "\n";
@@ -129,7 +128,7 @@ void skip_case(const TestCase& one, const std::string& reason, const RunArgument
                TestOutcome& outcome) {
   outcome.report.verdict = TestReport::Verdict::kSkipped;
   outcome.report.message = reason;
-  if (!speaks(arguments) || arguments.common.output == Output::kJson) return;
+  if (!speaks(arguments) || arguments.common.json) return;
   outcome.output.out = fmt::format("skip   {}  {}\n", name_of(one), reason);
 }
 
@@ -167,7 +166,7 @@ void refuse_case(const Refusal& refusal, TestOutcome& outcome) {
 // A file that cannot be run has no report: the error is all of its output.
 void refused(const Refusal& refusal, const RunArguments& arguments, TestOutcome& outcome) {
   outcome.output.err = refusal.text;
-  if (arguments.common.output == Output::kJson) return;
+  if (arguments.common.json) return;
   outcome.output.out =
       fmt::format("{} {}  cannot run\n", paint("FAILED", Ink::kBad, text_options(arguments).color),
                   outcome.report.name);
@@ -272,7 +271,7 @@ int test_command(const RunArguments& arguments) {
   const bool written = !arguments.junit.empty() && speaks(arguments);
   if (written) write_file(arguments.junit, junit_xml(reports));
   const auto [passed, failed, unreadable, skipped] = counts;
-  if (arguments.common.output == Output::kText && speaks(arguments)) {
+  if (!arguments.common.json && speaks(arguments)) {
     list_failures(failures);
     const std::string skips = skipped > 0 ? fmt::format(", {} skipped", skipped) : "";
     print({.out = fmt::format("{} passed, {} failed{}\n", passed, failed + unreadable, skips)});

@@ -135,9 +135,8 @@ int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOpt
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
   if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs));
-  const bool json = arguments.run.common.output == Output::kJson;
   const auto [form, text] = asked_form(captured, registry, arguments);
-  if (json) {
+  if (arguments.run.common.json) {
     print({.out = trace_json(captured, report, form, text)});
   } else {
     print({.out = form.empty() ? trace_text(captured, report) : text});
@@ -223,7 +222,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                           : !sizes.empty()         ? "for " + sizes_text(sizes)
                           : asked.seed             ? fmt::format("with seed {}", *asked.seed)
                                                    : "on shapes";
-  if (arguments.run.common.output == Output::kJson) {
+  if (arguments.run.common.json) {
     print({.out = replay_json(first, how)});
     return kFine;
   }
@@ -239,7 +238,7 @@ std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments ar
     refuse_recording_options(path, arguments);
     return open_scenario(path, arguments);
   }
-  arguments.common.output = Output::kJson;
+  arguments.common.json = true;
   auto opened = open_recording(path, arguments, code);
   if (!opened) return std::nullopt;
   return std::move(opened->file);
@@ -277,7 +276,7 @@ int compare_recording(const RecordedProgram& recording, const RunArguments& argu
                       const Promise* promise) {
   print_notes(recording.notes);
   const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
-  if (arguments.common.output == Output::kJson) {
+  if (arguments.common.json) {
     auto json = replay_json(recording, replay);
     if (promise != nullptr) json["promise"] = promise->json();
     print_text(json_line(json) + "\n");

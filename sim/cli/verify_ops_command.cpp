@@ -2,7 +2,6 @@
 // op are of no use to another.
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <span>
 #include <thread>
@@ -175,8 +174,8 @@ int verify_ops_command(const VerifyOpsArguments& arguments) {
         if (!failures[i].empty()) fail(ErrorKind::kInternal, Fix{}, "{}", failures[i]);
       });
   if (!arguments.rules.empty()) std::ranges::for_each(proofs, note_unproven);
-  const bool json = arguments.common.output == Output::kJson;
-  print_text(json ? proof_json(proofs) + "\n" : proof_text(proofs, arguments.details));
+  print_text(arguments.common.json ? proof_json(proofs) + "\n"
+                                   : proof_text(proofs, arguments.details));
   const ProofSums sums = sums_of(proofs);
   return sums.wrong + sums.unproven == 0 ? kFine : kFailed;
 }

@@ -14,7 +14,8 @@
 #include "sim/edit/proposals.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/edit/symptom.h"
-#include "sim/edit/text_as_reference.h"
+#include "sim/language/run/def_use.h"
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/report/moves.h"
 #include "sim/scenario/type_text.h"
@@ -22,6 +23,37 @@
 namespace shardlab {
 
 namespace {
+
+// Those that do not follow from the rank: in a world of one there is no other to follow.
+std::set<std::string> without_ranks(const Scenario& scenario, const std::set<std::string>& names) {
+  std::set<std::string> kept;
+  const DefUse flow(*scenario.program);
+  for (const std::string& name : names) {
+    if (!flow.follows_rank(name)) kept.insert(name);
+  }
+  return kept;
+}
+
+// The program of the scenario, with other names for what is not among `compared`: pieces are none
+// of the reference's. Empty: it would name nothing.
+std::string text_as_reference(const Scenario& scenario, const std::set<std::string>& compared) {
+  std::set<std::string> kept;
+  for (const std::string& name : compared) kept.insert(name.substr(0, name.find_first_of(".[")));
+  for (const ScenarioInput& input : scenario.inputs) kept.insert(input.name);
+  const std::vector<std::string> bound = ast::bound_names(scenario.program->body);
+  if (std::ranges::none_of(bound, [&](const std::string& one) { return kept.contains(one); })) {
+    return "";
+  }
+  std::string text = scenario.program->source->text();
+  const std::vector<Token> tokens = tokens_of(*scenario.program->source);
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    const bool hidden = tokens[i].kind == TokenKind::kName && !kept.contains(tokens[i].text) &&
+                        std::ranges::binary_search(bound, tokens[i].text);
+    const bool attribute = i > 0 && tokens[i - 1].text == ".";
+    if (hidden && !attribute) text.insert(tokens[i].span.end, "_");
+  }
+  return text;
+}
 
 constexpr std::size_t kMostAdvice = 5;
 constexpr std::int64_t kMostSeen = 1 << 16;  // elements of a value that are compared
@@ -73,18 +105,7 @@ bool agree(const std::vector<KeptValue>& a, const std::vector<KeptValue>& b) {
   });
 }
 
-class Tryer {
- public:
-  Tryer(const Scenario& scenario, const ScenarioOptions& options, const OtherLayouts& others,
-        const ScenarioResult& before)
-      : scenario_(scenario),
-        options_(options),
-        others_(others),
-        before_(before),
-        cost_(cost_of(before.run)),
-        compared_(compared_names(before)),
-        left_(left_types(scenario, before)) {}
-
+struct Tryer {
   /// The cost of the program then; none if it is not cheaper, or does not hold.
   std::optional<Cost> tried(const CheaperEdit& edit) const {
     try {
@@ -98,7 +119,6 @@ class Tryer {
     }
   }
 
- private:
   Scenario with(const CheaperEdit& edit) const {
     Scenario changed = edit.placings.empty() ? scenario_ : others_.with(edit.placings);
     changed.expect.collectives.reset();
@@ -189,9 +209,9 @@ class Tryer {
   const ScenarioOptions& options_;
   const OtherLayouts& others_;
   const ScenarioResult& before_;
-  Cost cost_;
-  std::set<std::string> compared_;
-  std::map<std::string, std::string> left_;
+  Cost cost_ = cost_of(before_.run);
+  std::set<std::string> compared_ = compared_names(before_);
+  std::map<std::string, std::string> left_ = left_types(scenario_, before_);
 };
 
 // The line of the file that has the input's type.
@@ -279,7 +299,7 @@ Advised advise(const Scenario& scenario, const AdviceOptions& options) {
     advised.failure = to_string(symptom);
     return advised;
   }
-  const Tryer tryer(scenario, run, options.others, before);
+  const Tryer tryer{scenario, run, options.others, before};
   std::vector<CheaperEdit> edits = cheaper_edits(before);
   for (const auto& [placing, where] : options.others.layouts) {
     const std::string what = "--place '" + placing + "'";

@@ -71,21 +71,7 @@ enum class Effect : std::uint8_t { kNone, kFirst, kAll };
 // An edit, tried on meshes of other sizes.
 enum class Elsewhere : std::uint8_t { kWrong, kUnknown, kRight };
 
-class Prover {
- public:
-  Prover(const Scenario& scenario, const ScenarioOptions& options, const ScenarioResult& wrong,
-         const ValueReport* first, std::int64_t line)
-      : scenario_(scenario),
-        first_(first == nullptr ? "" : first->name),
-        options_(options),
-        sketch_(sketch_of(scenario)),
-        wrong_names_(names_of(wrong, is_off)),
-        open_names_(names_of(wrong, is_open)),
-        verified_names_(names_of(wrong, is_verified)),
-        apart_(apart_from(wrong, line)) {
-    for (const std::string& name : apart_) wrong_names_.erase(name);
-  }
-
+struct Prover {
   /// All is right with the edit where it is with inputs of this seed and another one.
   Effect effect(const Proposal& edit) const {
     try {
@@ -123,7 +109,6 @@ class Prover {
     return worst;
   }
 
- private:
   ProgramLines program_with(const Proposal& edit) const {
     return lines_of(SourceText("", edited_text(scenario_.program->source->text(), edit.edits)));
   }
@@ -260,10 +245,17 @@ class Prover {
   }
 
   const Scenario& scenario_;
-  const std::string first_;
   const ScenarioOptions& options_;
-  Sketch sketch_;
-  std::set<std::string> wrong_names_, open_names_, verified_names_, apart_;
+  const ScenarioResult& wrong_;
+  const std::string first_;  ///< name of the first wrong value, or empty
+  std::int64_t line_;        ///< to look at first
+  Sketch sketch_ = sketch_of(scenario_);
+  std::set<std::string> apart_ = apart_from(wrong_, line_);
+  std::set<std::string> wrong_names_ = names_of(wrong_, [this](const ValueReport& value) {
+    return is_off(value) && !apart_.contains(value.name);
+  });
+  std::set<std::string> open_names_ = names_of(wrong_, is_open);
+  std::set<std::string> verified_names_ = names_of(wrong_, is_verified);
 };
 
 ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
@@ -382,8 +374,8 @@ Blame blame(const Scenario& scenario, const BlameOptions& options) {
     blame.what = judgement.steps.wrong->text();
     blame.held_by = judgement.steps.wrong->held_by;
   }
-  const Prover prover(scenario, options.run, result, mistake ? mistake->value : nullptr,
-                      blame.line());
+  const Prover prover{scenario, options.run, result,
+                      mistake && mistake->value ? mistake->value->name : "", blame.line()};
   const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
   const auto part = try_edits(scenario, result, prover, most_seconds, blame);
   tell_by_edit(*scenario.program->source, blame);

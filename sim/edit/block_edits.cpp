@@ -13,13 +13,13 @@ namespace shardlab {
 using ast::Expression;
 
 static std::string name_of(const Expression& function) {
-  if (const auto* name = std::get_if<ast::Name>(&function.node)) return name->id;
-  if (const auto* method = std::get_if<ast::Attribute>(&function.node)) return method->name;
+  if (const auto* name = function.get<ast::Name>()) return name->id;
+  if (const auto* method = function.get<ast::Attribute>()) return method->name;
   return "";
 }
 
 const ast::Call* call_of(const Expression& expression, std::initializer_list<const char*> names) {
-  const auto* call = std::get_if<ast::Call>(&expression.node);
+  const auto* call = expression.get<ast::Call>();
   if (call == nullptr) return nullptr;
   const std::string name = name_of(*call->function);
   const bool found = std::ranges::any_of(names, [&](const char* one) { return name == one; });
@@ -27,12 +27,12 @@ const ast::Call* call_of(const Expression& expression, std::initializer_list<con
 }
 
 const ast::Attribute* called_method(const ast::Call* call) {
-  return call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+  return call == nullptr ? nullptr : call->function->get<ast::Attribute>();
 }
 
 const ast::Call* call_alone(const ast::Statement& statement) {
-  const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
-  return alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
+  const auto* alone = statement.get<ast::ExpressionStatement>();
+  return alone == nullptr ? nullptr : alone->value->get<ast::Call>();
 }
 
 std::vector<Proposal> at_borders(const ast::Program& program) {
@@ -85,7 +85,7 @@ std::vector<Proposal> along_dims(const ast::Program& program,
   for (const std::string& dim : dims) {
     Proposal one{{}, fmt::format("the place and the ranks along {}", dim)};
     ast::any_part(program.body, [&](const Expression& part) {
-      const auto* name = std::get_if<ast::Name>(&part.node);
+      const auto* name = part.get<ast::Name>();
       const bool place = (name != nullptr && name->id == "rank") || call_of(part, {"get_rank"});
       const bool ranks =
           (name != nullptr && name->id == "world_size") || call_of(part, {"get_world_size"});
@@ -111,7 +111,7 @@ void unwrap(const ast::Program& program, const ast::Block& block, std::vector<Pr
   const std::string& text = program.source->text();
   for (const ast::Statement& statement : block) {
     ast::for_each_block(statement, [&](const ast::Block& inner) { unwrap(program, inner, all); });
-    const auto* choice = std::get_if<ast::If>(&statement.node);
+    const auto* choice = statement.get<ast::If>();
     if (choice == nullptr || choice->branches.size() != 1) continue;
     const ast::Block& body = choice->branches.front().body;
     const auto& last = body.back().node;
@@ -140,8 +140,8 @@ struct Message {
 };
 
 std::optional<Message> message_of(const ast::Program& program, const ast::Statement& statement) {
-  const auto* alone = std::get_if<ast::ExpressionStatement>(&statement.node);
-  const auto* assign = std::get_if<ast::Assign>(&statement.node);
+  const auto* alone = statement.get<ast::ExpressionStatement>();
+  const auto* assign = statement.get<ast::Assign>();
   if (alone == nullptr && assign == nullptr) return std::nullopt;
   const Expression& value = alone != nullptr ? *alone->value : *assign->value;
   const ast::Call* call = call_of(value, {"send", "recv", "isend", "irecv"});

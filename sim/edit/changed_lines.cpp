@@ -42,4 +42,13 @@ std::vector<ChangedLines> changed_lines(const SourceText& program, const std::st
   return changes;
 }
 
+std::string changes_text(const std::vector<ChangedLines>& changes, Color color) {
+  std::string out;
+  for (const auto& [line, before, after] : changes) {
+    for (const std::string& one : before) out += paint("  - " + one, Ink::kBad, color) + "\n";
+    for (const std::string& one : after) out += paint("  + " + one, Ink::kGood, color) + "\n";
+  }
+  return out;
+}
+
 }  // namespace shardlab

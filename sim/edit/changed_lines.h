@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/language/syntax/source.h"
+#include "sim/report/paint.h"
 
 namespace shardlab {
 
@@ -18,5 +19,8 @@ struct ChangedLines {
 
 /// In order, with the fewest lines. Time and memory as the product of both numbers of lines.
 std::vector<ChangedLines> changed_lines(const SourceText& program, const std::string& edited);
+
+/// Those that go and those that come, each behind its sign.
+std::string changes_text(const std::vector<ChangedLines>& changes, Color color);
 
 }  // namespace shardlab

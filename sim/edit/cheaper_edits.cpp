@@ -3,10 +3,7 @@
 #include "sim/edit/cheaper_edits.h"
 
 #include <algorithm>
-#include <cctype>
-#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "mesh/type_string.h"
@@ -23,11 +20,7 @@ using ast::Statement;
 
 constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
-class MoveFinder {
- public:
-  MoveFinder(const ScenarioResult& result, const ProgramPlaces& places)
-      : result_(result), places_(places), text_(places.text), tokens_(places.tokens) {}
-
+struct MoveFinder {
   std::vector<CheaperEdit> all() {
     const std::vector<Moves> moves = moves_of(result_.run);
     for (const Moves& group : moves) {
@@ -42,7 +35,6 @@ class MoveFinder {
     return std::move(found_);
   }
 
- private:
   bool binds(std::size_t token, const std::string& name) const {
     return tokens_[token].kind == TokenKind::kName && tokens_[token].text == name &&
            token + 1 < tokens_.size() && tokens_[token + 1].text == "=" &&
@@ -72,9 +64,7 @@ class MoveFinder {
       const Expression& given = *assigned->second;
       const SourceSpan span = whole_span(text_.text, given);
       const std::string value = text_.of(given);
-      const bool atom = std::holds_alternative<ast::Name>(given.node) ||
-                        std::holds_alternative<ast::Call>(given.node) ||
-                        std::holds_alternative<ast::Subscript>(given.node);
+      const bool atom = given.is<ast::Name, ast::Call, ast::Subscript>();
       CheaperEdit edit = like;
       edit.edits = {{span, (atom ? value : "(" + value + ")") + "." + call}};
       add(std::move(edit));
@@ -154,8 +144,7 @@ class MoveFinder {
       const ast::Attribute* method = method_of(part, "redistribute");
       if (method == nullptr) return;
       const auto& arguments = std::get<ast::Call>(part.node).arguments;
-      const auto* list =
-          arguments.size() < 2 ? nullptr : std::get_if<ast::List>(&arguments[1].value->node);
+      const auto* list = arguments.size() < 2 ? nullptr : arguments[1].value->get<ast::List>();
       if (list == nullptr) return;
       const std::string spares = std::to_string(part.span.begin);
       add({.edits = {text_.put(part, text_.of(*method->object))},
@@ -206,16 +195,16 @@ class MoveFinder {
 
   const ScenarioResult& result_;
   const ProgramPlaces& places_;
-  const ProgramText& text_;
-  const std::vector<Token>& tokens_;
-  std::vector<CheaperEdit> found_;
+  const ProgramText& text_ = places_.text;
+  const std::vector<Token>& tokens_ = places_.tokens;
+  std::vector<CheaperEdit> found_ = {};
 };
 
 }  // namespace
 
 std::vector<CheaperEdit> cheaper_edits(const ScenarioResult& result) {
   const ProgramPlaces places(*result.run.scenario.program);
-  std::vector<CheaperEdit> all = MoveFinder(result, places).all();
+  std::vector<CheaperEdit> all = MoveFinder{result, places}.all();
   std::ranges::move(pieces_for_wholes(places), std::back_inserter(all));
   for (CheaperEdit& edit : all) {
     std::ranges::sort(edit.edits, {}, [](const TextEdit& one) { return one.span.begin; });

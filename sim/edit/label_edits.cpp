@@ -26,8 +26,8 @@ const std::vector<ast::ExpressionPtr>* placement_list(const ast::Call& call) {
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
     const ast::CallArgument& argument = call.arguments[i];
     if (argument.keyword != "placements" && (i == 0 || !argument.keyword.empty())) continue;
-    if (const auto* list = std::get_if<ast::List>(&argument.value->node)) return &list->items;
-    if (const auto* tuple = std::get_if<ast::Tuple>(&argument.value->node)) return &tuple->items;
+    if (const auto* list = argument.value->get<ast::List>()) return &list->items;
+    if (const auto* tuple = argument.value->get<ast::Tuple>()) return &tuple->items;
   }
   return nullptr;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/lexer.h"
@@ -17,61 +16,49 @@ namespace {
 using ast::Expression;
 
 bool is_atom(const Expression& expression) {
-  return !std::holds_alternative<ast::Unary>(expression.node) &&
-         !std::holds_alternative<ast::Binary>(expression.node) &&
-         !std::holds_alternative<ast::Compare>(expression.node) &&
-         !std::holds_alternative<ast::Logical>(expression.node) &&
-         !std::holds_alternative<ast::Conditional>(expression.node);
+  return !expression.is<ast::Unary, ast::Binary, ast::Compare, ast::Logical, ast::Conditional>();
 }
 
 // Collects the edits of one program.
-class SmallerParts {
- public:
-  explicit SmallerParts(std::string_view text) : text_(text) {}
-
+struct SmallerParts {
   void look_at(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
-      if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) tuples(*assign);
+      if (const auto* assign = statement.get<ast::Assign>()) tuples(*assign);
       ast::for_each_part(
           statement, [&](const Expression& part) { look_at(part); },
           [&](const ast::Block& inner) { look_at(inner); });
     }
   }
 
-  std::vector<TextEdit> edits;
-
- private:
   void replace(const Expression& whole, const Expression& part) {
     edits.push_back(text_.put(whole, text_.of(part)));
   }
 
   void look_at(const Expression& expression) {
-    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
+    if (const auto* call = expression.get<ast::Call>()) {
       look_at_call(expression, *call);
-    } else if (const auto* binary = std::get_if<ast::Binary>(&expression.node)) {
+    } else if (const auto* binary = expression.get<ast::Binary>()) {
       replace(expression, *binary->left);
       replace(expression, *binary->right);
-    } else if (const auto* unary = std::get_if<ast::Unary>(&expression.node)) {
+    } else if (const auto* unary = expression.get<ast::Unary>()) {
       replace(expression, *unary->operand);
-    } else if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {
+    } else if (const auto* subscript = expression.get<ast::Subscript>()) {
       replace(expression, *subscript->object);
-    } else if (const auto* choice = std::get_if<ast::Conditional>(&expression.node)) {
+    } else if (const auto* choice = expression.get<ast::Conditional>()) {
       replace(expression, *choice->when_true);
       replace(expression, *choice->when_false);
-    } else if (const auto* list = std::get_if<ast::List>(&expression.node)) {
+    } else if (const auto* list = expression.get<ast::List>()) {
       fewer_items(expression, list->items);
-    } else if (const auto* constant = std::get_if<ast::Constant>(&expression.node)) {
-      const auto* number = std::get_if<std::int64_t>(&constant->value);
+    } else if (const auto* number = expression.constant<std::int64_t>()) {
       for (const std::int64_t less : {1, 2}) {
-        if (number == nullptr || *number <= less) continue;
-        edits.push_back({expression.span, std::to_string(less)});
+        if (*number > less) edits.push_back({expression.span, std::to_string(less)});
       }
     }
     ast::for_each_part(expression, [&](const Expression& part) { look_at(part); });
   }
 
   void look_at_call(const Expression& expression, const ast::Call& call) {
-    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    const auto* method = call.function->get<ast::Attribute>();
     if (method != nullptr) replace(expression, *method->object);
     for (const ast::CallArgument& argument : call.arguments) replace(expression, *argument.value);
     for (const ast::CallArgument& dropped : call.arguments) {
@@ -106,8 +93,8 @@ class SmallerParts {
 
   // a, b = c, d: without one of both.
   void tuples(const ast::Assign& assign) {
-    const auto* targets = std::get_if<ast::Tuple>(&assign.targets.front()->node);
-    const auto* values = std::get_if<ast::Tuple>(&assign.value->node);
+    const auto* targets = assign.targets.front()->get<ast::Tuple>();
+    const auto* values = assign.value->get<ast::Tuple>();
     const bool pairs = targets != nullptr && values != nullptr && assign.targets.size() == 1 &&
                        targets->items.size() == values->items.size();
     for (std::size_t i = 0; pairs && i < values->items.size(); ++i) {
@@ -118,6 +105,7 @@ class SmallerParts {
   }
 
   const ProgramText text_;
+  std::vector<TextEdit> edits = {};
 };
 
 // The line that a place of text_of(lines) is in, and where in it.
@@ -140,20 +128,13 @@ bool draws(std::string_view text) {
       kParts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
 }
 
-class Folding {
- public:
-  explicit Folding(const ProgramLines& lines)
-      : lines_(lines),
-        source_(std::make_shared<const SourceText>("", shardlab::text_of(lines))),
-        tokens_(tokens_of(*source_)) {}
-
+struct Folding {
   std::vector<ProgramLines> all() {
     const ast::Program program = parse_program(source_);
     look_at(program.body);
     return std::move(found_);
   }
 
- private:
   void look_at(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
       if (const auto assigned = plain_assignment(statement)) {
@@ -201,18 +182,18 @@ class Folding {
   }
 
   const ProgramLines& lines_;
-  SourcePtr source_;
-  std::vector<Token> tokens_;
-  std::vector<ProgramLines> found_;
+  SourcePtr source_ = std::make_shared<const SourceText>("", shardlab::text_of(lines_));
+  std::vector<Token> tokens_ = tokens_of(*source_);
+  std::vector<ProgramLines> found_ = {};
 };
 
 }  // namespace
 
 std::optional<std::pair<std::string, const Expression*>> plain_assignment(
     const ast::Statement& statement) {
-  const auto* assign = std::get_if<ast::Assign>(&statement.node);
+  const auto* assign = statement.get<ast::Assign>();
   if (assign == nullptr || assign->targets.size() != 1) return std::nullopt;
-  const auto* name = std::get_if<ast::Name>(&assign->targets.front()->node);
+  const auto* name = assign->targets.front()->get<ast::Name>();
   if (name == nullptr) return std::nullopt;
   return std::pair{name->id, assign->value.get()};
 }
@@ -265,8 +246,7 @@ std::string ProgramText::of(const Expression& expression) const {
 
 std::string ProgramText::operand(const Expression& expression) const {
   const std::string own = of(expression);
-  const bool sum = std::holds_alternative<ast::Binary>(expression.node) ||
-                   std::holds_alternative<ast::Unary>(expression.node);
+  const bool sum = expression.is<ast::Binary, ast::Unary>();
   return sum && !own.starts_with('(') ? "(" + own + ")" : own;
 }
 
@@ -293,7 +273,7 @@ std::string ProgramText::with_argument(const ast::Call& call, const std::string&
 std::vector<TextEdit> smaller_parts(const ProgramLines& lines) {
   const auto source = std::make_shared<const SourceText>("", text_of(lines));
   const ast::Program program = parse_program(source);
-  SmallerParts parts(source->text());
+  SmallerParts parts{ProgramText(source->text())};
   parts.look_at(program.body);
   std::ranges::stable_sort(parts.edits, [](const TextEdit& a, const TextEdit& b) {
     return a.span.end - a.span.begin + b.text.size() > b.span.end - b.span.begin + a.text.size();
@@ -301,7 +281,7 @@ std::vector<TextEdit> smaller_parts(const ProgramLines& lines) {
   return std::move(parts.edits);
 }
 
-std::vector<ProgramLines> folded(const ProgramLines& lines) { return Folding(lines).all(); }
+std::vector<ProgramLines> folded(const ProgramLines& lines) { return Folding{lines}.all(); }
 
 ProgramLines edited(const ProgramLines& lines, const TextEdit& edit) {
   ProgramLines out = lines;

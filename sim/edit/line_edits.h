@@ -2,7 +2,6 @@
 // ones. Pure: text in, text out. Private to the files that edit.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>

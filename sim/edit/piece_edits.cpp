@@ -13,18 +13,13 @@ namespace {
 using ast::Expression;
 using ast::Statement;
 
-class PieceFinder {
- public:
-  explicit PieceFinder(const ProgramPlaces& places)
-      : places_(places), text_(places.text), tokens_(places.tokens) {}
-
+struct PieceFinder {
   std::vector<CheaperEdit> all() {
     pieces();
     in_place();
     return std::move(found_);
   }
 
- private:
   // A slice of what was gathered or summed for all.
   struct Whole {
     const Expression* call = nullptr;
@@ -36,7 +31,7 @@ class PieceFinder {
   static const ast::Call* collective(const Expression& expression,
                                      std::initializer_list<const char*> names) {
     const ast::Call* call = call_of(expression, names);
-    const bool plain = call != nullptr && std::holds_alternative<ast::Name>(call->function->node);
+    const bool plain = call != nullptr && call->function->is<ast::Name>();
     return plain && !call->arguments.empty() ? call : nullptr;
   }
 
@@ -46,9 +41,9 @@ class PieceFinder {
       if (collective(part, {"all_gather", "all_reduce"}) == nullptr) return;
       Whole whole{.call = &part, .bound_by = nullptr, .name = ""};
       for (const StatementPlace& place : places_.all) {
-        const auto* assign = std::get_if<ast::Assign>(&place.statement->node);
+        const auto* assign = place.statement->get<ast::Assign>();
         if (assign == nullptr || assign->value.get() != &part) continue;
-        const auto* target = std::get_if<ast::Name>(&assign->targets.front()->node);
+        const auto* target = assign->targets.front()->get<ast::Name>();
         if (target == nullptr) continue;
         whole.bound_by = place.statement;
         whole.name = target->id;
@@ -62,7 +57,7 @@ class PieceFinder {
 
   // Subscripts, and chunks and parts along a dim.
   static const Expression* sliced(const Expression& expression) {
-    if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {
+    if (const auto* subscript = expression.get<ast::Subscript>()) {
       for (const char* method : {"chunk", "tensor_split", "split"}) {
         if (const ast::Attribute* of = method_of(*subscript->object, method)) {
           return of->object.get();
@@ -77,7 +72,7 @@ class PieceFinder {
   void slice_of(const Whole& whole, const Expression& part) {
     const Expression* object = sliced(part);
     if (object == nullptr) return;
-    const auto* name = std::get_if<ast::Name>(&object->node);
+    const auto* name = object->get<ast::Name>();
     const bool named = name != nullptr && !whole.name.empty() && name->id == whole.name;
     if (object != whole.call && !named) return;
     const auto& call = std::get<ast::Call>(whole.call->node);
@@ -208,7 +203,7 @@ class PieceFinder {
       return token.text == name && std::ranges::none_of(edits, in(token.span));
     });
     for (const StatementPlace& place : places_.all) {
-      const auto* assign = std::get_if<ast::Assign>(&place.statement->node);
+      const auto* assign = place.statement->get<ast::Assign>();
       if (left != 1 || assign == nullptr || text_.of(*assign->targets.front()) != name) continue;
       return places_.without(*place.statement, whole_span(text_.text, *assign->value).end);
     }
@@ -234,15 +229,15 @@ class PieceFinder {
   void add(CheaperEdit edit) { found_.push_back(std::move(edit)); }
 
   const ProgramPlaces& places_;
-  const ProgramText& text_;
-  const std::vector<Token>& tokens_;
-  std::vector<CheaperEdit> found_;
+  const ProgramText& text_ = places_.text;
+  const std::vector<Token>& tokens_ = places_.tokens;
+  std::vector<CheaperEdit> found_ = {};
 };
 
 }  // namespace
 
 std::vector<CheaperEdit> pieces_for_wholes(const ProgramPlaces& places) {
-  return PieceFinder(places).all();
+  return PieceFinder{places}.all();
 }
 
 }  // namespace shardlab

@@ -13,17 +13,13 @@ namespace {
 constexpr std::array<std::string_view, 11> kHeaders = {
     "if", "elif", "else", "for", "while", "def", "with", "class", "try", "except", "finally"};
 
-class Splitter {
- public:
-  explicit Splitter(const SourceText& source) : source_(source) {}
-
+struct Splitter {
   ProgramLines lines() {
     tokens_ = tokens_of(source_);
     for (at_ = 0; at_ < tokens_.size(); ++at_) take(tokens_[at_]);
     return std::move(lines_);
   }
 
- private:
   void take(const Token& token) {
     switch (token.kind) {
       case TokenKind::kIndent:
@@ -99,7 +95,7 @@ bool opens_block(const ProgramLine& line) { return line.text.ends_with(':'); }
 
 }  // namespace
 
-ProgramLines lines_of(const SourceText& program) { return Splitter(program).lines(); }
+ProgramLines lines_of(const SourceText& program) { return Splitter{program}.lines(); }
 
 std::string text_of(const ProgramLines& lines) {
   std::string out;

@@ -24,9 +24,8 @@ void ProgramPlaces::collect(const ast::Block& block, const Statement* loop, Sour
   for (std::size_t i = 0; i < block.size(); ++i) {
     const Statement& statement = block[i];
     all.push_back({&statement, loop, scope});
-    const bool loops = std::holds_alternative<ast::For>(statement.node) ||
-                       std::holds_alternative<ast::While>(statement.node);
-    const bool def = std::holds_alternative<ast::Def>(statement.node);
+    const bool loops = statement.is<ast::For, ast::While>();
+    const bool def = statement.is<ast::Def>();
     const std::uint32_t next = i + 1 < block.size() ? block[i + 1].span.begin : scope.end;
     const Statement* around = loop == nullptr && loops ? &statement : loop;
     ast::for_each_block(statement, [&](const ast::Block& inner) {

@@ -59,15 +59,14 @@ class Proposer {
   explicit Proposer(const Suspicion& suspicion)
       : mesh_dims_(suspicion.mesh_dims), found_(suspicion) {
     for (const ast::Statement& statement : suspicion.program->body) {
-      const auto* assign = std::get_if<ast::Assign>(&statement.node);
+      const auto* assign = statement.get<ast::Assign>();
       if (assign == nullptr || !is_update(*assign->value)) continue;
       updated_.insert(std::string(ast::base_name(*assign->targets.front())));
     }
     ast::any_part(suspicion.program->body, [&](const Expression& part) {
       const ast::Call* range = call_of(part, {"range"});
       if (range == nullptr || range->arguments.empty()) return false;
-      const auto* last = std::get_if<ast::Constant>(&range->arguments.back().value->node);
-      const auto* count = last == nullptr ? nullptr : std::get_if<std::int64_t>(&last->value);
+      const auto* count = range->arguments.back().value->constant<std::int64_t>();
       if (count != nullptr && *count > 1) counts_.insert(*count);
       return false;
     });
@@ -88,8 +87,7 @@ class Proposer {
  private:
   void look_at(const Expression& expression, bool is_value) {
     if (is_module(expression)) return;
-    const bool counted = std::holds_alternative<ast::Constant>(expression.node) ||
-                         std::holds_alternative<ast::Tuple>(expression.node);
+    const bool counted = expression.is<ast::Constant, ast::Tuple>();
     if (is_value && !counted) {
       one_more_reduction(expression);
       scale(expression);
@@ -97,7 +95,7 @@ class Proposer {
     names(expression);
     words(expression);
     dims(expression);
-    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
+    if (const auto* call = expression.get<ast::Call>()) {
       calls(expression, *call);
       // A call of dist writes its argument: what is made of it in the call is read by nobody.
       const ast::Attribute* method = called_method(call);
@@ -107,27 +105,27 @@ class Proposer {
         look_at(*argument.value, is_value && argument.keyword.empty() && !writes);
       }
       if (method != nullptr) look_at(*method->object, is_value);
-      if (std::holds_alternative<ast::Call>(call->function->node)) look_at(*call->function, false);
+      if (call->function->is<ast::Call>()) look_at(*call->function, false);
       return;
     }
-    if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {
+    if (const auto* subscript = expression.get<ast::Subscript>()) {
       own_place(*subscript);
       own_part(expression, *subscript);
     }
-    const auto* binary = std::get_if<ast::Binary>(&expression.node);
+    const auto* binary = expression.get<ast::Binary>();
     if (binary != nullptr && is_value) find_moves(*binary->left, *binary->right, found_);
-    if (const auto* list = std::get_if<ast::List>(&expression.node)) other_orders(list->items);
+    if (const auto* list = expression.get<ast::List>()) other_orders(list->items);
     const bool counts = binary != nullptr && (binary->op == ast::BinaryOp::kFloorDiv ||
                                               binary->op == ast::BinaryOp::kMod);
-    const bool values = is_value && !counts && !std::holds_alternative<ast::List>(expression.node);
+    const bool values = is_value && !counts && !expression.is<ast::List>();
     ast::for_each_part(expression, [&](const Expression& part) { look_at(part, values); });
   }
 
   // w - rate * g: what is reduced here are weights.
   bool is_update(const Expression& expression) const {
-    const auto* name = std::get_if<ast::Name>(&expression.node);
+    const auto* name = expression.get<ast::Name>();
     if (name != nullptr) return updated_.contains(name->id);
-    const auto* binary = std::get_if<ast::Binary>(&expression.node);
+    const auto* binary = expression.get<ast::Binary>();
     return binary != nullptr && binary->op == ast::BinaryOp::kSub &&
            found_.text.text.find("backward") != std::string_view::npos;
   }
@@ -159,19 +157,17 @@ class Proposer {
 
   // Numbers that may name a dim; elsewhere another number means another program.
   void dims(const Expression& expression) {
-    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
+    if (const auto* call = expression.get<ast::Call>()) {
       for (const ast::CallArgument& argument : call->arguments) other_dim(*argument.value);
     }
-    const auto* part = std::get_if<ast::Subscript>(&expression.node);
+    const auto* part = expression.get<ast::Subscript>();
     if (part != nullptr && found_.text.of(*part->object).ends_with(".shape")) {
       other_dim(*part->index);
     }
   }
 
   void other_dim(const Expression& expression) {
-    const auto* constant = std::get_if<ast::Constant>(&expression.node);
-    if (constant == nullptr) return;
-    const auto* number = std::get_if<std::int64_t>(&constant->value);
+    const auto* number = expression.constant<std::int64_t>();
     for (const std::int64_t other : {0, 1, 2}) {
       if (number == nullptr || *number > 2 || *number == other) continue;
       found_.add(EditKind::kDim, expression, std::to_string(other), "another dim");
@@ -180,7 +176,7 @@ class Proposer {
 
   // dist.ReduceOp.SUM, world_size, rank.
   void names(const Expression& expression) {
-    const auto* member = std::get_if<ast::Attribute>(&expression.node);
+    const auto* member = expression.get<ast::Attribute>();
     if (member != nullptr && found_.text.of(*member->object).ends_with("ReduceOp")) {
       for (const auto& [word, what] : kReductions) {
         std::string other = word;
@@ -190,7 +186,7 @@ class Proposer {
                    what);
       }
     }
-    const auto* name = std::get_if<ast::Name>(&expression.node);
+    const auto* name = expression.get<ast::Name>();
     if (name != nullptr && name->id == "rank" && mesh_dims_.size() > 1) {
       found_.add_for_dims(EditKind::kGroup, expression, "mesh.coordinate(\"{0}\")",
                           "the place along {0}");
@@ -202,8 +198,7 @@ class Proposer {
 
   // "sum", "tp".
   void words(const Expression& expression) {
-    const auto* constant = std::get_if<ast::Constant>(&expression.node);
-    const auto* text = constant == nullptr ? nullptr : std::get_if<std::string>(&constant->value);
+    const auto* text = expression.constant<std::string>();
     if (text == nullptr) return;
     const bool reduces = *text == "sum" || *text == "avg" || *text == "max";
     for (const auto& [word, what] : kReductions) {
@@ -240,19 +235,18 @@ class Proposer {
 
   // chunk(2)[0]: the piece of another rank.
   void own_place(const ast::Subscript& subscript) {
-    const auto* constant = std::get_if<ast::Constant>(&subscript.index->node);
-    if (constant == nullptr || !std::holds_alternative<std::int64_t>(constant->value)) return;
+    if (subscript.index->constant<std::int64_t>() == nullptr) return;
     found_.add_for_dims(EditKind::kOffset, *subscript.index, "mesh.coordinate(\"{0}\")",
                         "the piece of the own rank");
   }
 
   // x[:, :n], the first part: the own one.
   void own_part(const Expression& expression, const ast::Subscript& subscript) {
-    const auto* tuple = std::get_if<ast::Tuple>(&subscript.index->node);
+    const auto* tuple = subscript.index->get<ast::Tuple>();
     const std::size_t dims = tuple != nullptr ? tuple->items.size() : 1;
     for (std::size_t i = 0; i < dims; ++i) {
       const Expression& index = tuple != nullptr ? *tuple->items[i] : *subscript.index;
-      const auto* slice = std::get_if<ast::Slice>(&index.node);
+      const auto* slice = index.get<ast::Slice>();
       if (slice == nullptr || slice->step || !slice->stop || slice->start) continue;
       for (const std::string& dim : mesh_dims_) {
         found_.add(EditKind::kOffset, expression,
@@ -279,10 +273,9 @@ class Proposer {
 
   // sum = (sum + x) / n, in which all that came before is divided again, as sum = sum + x / n.
   void scaled_alone(const ast::Statement& statement) {
-    const auto* assign = std::get_if<ast::Assign>(&statement.node);
-    const auto* scaled =
-        assign == nullptr ? nullptr : std::get_if<ast::Binary>(&assign->value->node);
-    const auto* sum = scaled == nullptr ? nullptr : std::get_if<ast::Binary>(&scaled->left->node);
+    const auto* assign = statement.get<ast::Assign>();
+    const auto* scaled = assign == nullptr ? nullptr : assign->value->get<ast::Binary>();
+    const auto* sum = scaled == nullptr ? nullptr : scaled->left->get<ast::Binary>();
     if (sum == nullptr || sum->op != ast::BinaryOp::kAdd) return;
     const bool divides = scaled->op == ast::BinaryOp::kDiv;
     if (!divides && scaled->op != ast::BinaryOp::kMul) return;
@@ -344,7 +337,7 @@ std::vector<const ast::Statement*> by_distance(const ast::Program& program, std:
 bool is_module(const Expression& expression) {
   constexpr std::array<std::string_view, 6> kModules = {"torch", "F",    "dist",
                                                         "mesh",  "math", "aten"};
-  const auto* name = std::get_if<ast::Name>(&expression.node);
+  const auto* name = expression.get<ast::Name>();
   return name != nullptr && std::ranges::find(kModules, name->id) != kModules.end();
 }
 

@@ -22,7 +22,7 @@ void term_after(const Expression& expression, const ast::Call& call, FoundEdits&
     found.add(EditKind::kTermAfter, expression, before + around + after,
               "the term behind the reduction");
   };
-  if (const auto* sum = std::get_if<ast::Binary>(&given.node)) {
+  if (const auto* sum = given.get<ast::Binary>()) {
     const bool minus = sum->op == ast::BinaryOp::kSub;
     if (sum->op != ast::BinaryOp::kAdd && !minus) return;
     add("", text.of(*sum->left), (minus ? " - " : " + ") + text.operand(*sum->right));
@@ -40,7 +40,7 @@ void term_after(const Expression& expression, const ast::Call& call, FoundEdits&
 // (a / b).mean() as a.sum() / b.sum().
 void mean_of_ratios(const Expression& expression, const ast::Call& call, FoundEdits& found) {
   const ast::Attribute* method = called_method(&call);
-  const auto* ratio = method == nullptr ? nullptr : std::get_if<ast::Binary>(&method->object->node);
+  const auto* ratio = method == nullptr ? nullptr : method->object->get<ast::Binary>();
   if (ratio == nullptr || ratio->op != ast::BinaryOp::kDiv) return;
   found.add(EditKind::kWeighted, expression,
             fmt::format("{}.sum() / {}.sum()", found.text.operand(*ratio->left),

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
@@ -56,7 +55,7 @@ Trials::Trials(const Scenario& scenario, const ShrinkOptions& options)
          "{}: nothing is wrong, so there is nothing to shrink", scenario.file->file());
   }
   if (failure_.cause == causes::kNone) {
-    fail(ErrorKind::kValue, Fix{"shardlab blame shows the line, and edits that mend it"},
+    fail(Fix{"shardlab blame shows the line, and edits that mend it"},
          "{}: {}, and its cause is not known: a smaller program could be wrong for another reason",
          scenario.file->file(), to_string(failure_));
   }

@@ -39,7 +39,7 @@ struct NamedAt {
 
 bool is_boundary(const ast::Expression& value, const std::set<std::string>& defs) {
   return ast::any_part(value, [&](const ast::Expression& part) {
-    const auto* call = std::get_if<ast::Call>(&part.node);
+    const auto* call = part.get<ast::Call>();
     if (call == nullptr) return false;
     const std::string name(last_name(*call->function));
     const bool move = own_collective(*call) != OwnCollective::kNone;
@@ -64,14 +64,13 @@ class Statements {
  private:
   void walk(const ast::Block& block, const std::string& def) {
     for (const ast::Statement& statement : block) {
-      if (const auto* assign = std::get_if<ast::Assign>(&statement.node))
-        note(statement, *assign, def);
+      if (const auto* assign = statement.get<ast::Assign>()) note(statement, *assign, def);
       std::string inner = def;
-      if (const auto* made = std::get_if<ast::Def>(&statement.node)) {
+      if (const auto* made = statement.get<ast::Def>()) {
         defs_.insert(made->function->name);
         inner = made->function->path + ".";
       }
-      if (std::holds_alternative<ast::Class>(statement.node)) continue;
+      if (statement.is<ast::Class>()) continue;
       ast::for_each_block(statement, [&](const ast::Block& part) { walk(part, inner); });
     }
   }
@@ -127,11 +126,7 @@ struct Findings {
   std::vector<std::optional<Label>> values, gradients;
 };
 
-class Inference {
- public:
-  Inference(const Scenario& scenario, const ScenarioOptions& options)
-      : scenario_(scenario), options_(options), statements_(Statements(scenario).all()) {}
-
+struct Inference {
   InferredTypes run() {
     auto other = std::async(std::launch::async, [&] { return claimed(scenario_.seed + 1); });
     take(claimed(scenario_.seed));
@@ -145,7 +140,6 @@ class Inference {
     return std::move(inferred_);
   }
 
- private:
   struct ClaimedRun {
     ScenarioResult result;
     std::map<std::int64_t, std::size_t> made;  // statements by the lines of their claims
@@ -340,7 +334,7 @@ class Inference {
 
   const Scenario& scenario_;
   const ScenarioOptions& options_;
-  const std::vector<NamedAt> statements_;
+  const std::vector<NamedAt> statements_ = Statements(scenario_).all();
   std::map<std::pair<std::size_t, std::string>, Findings> found_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> places_;
   std::string nothing_;  ///< the reason why there is nothing to compare with
@@ -350,7 +344,7 @@ class Inference {
 }  // namespace
 
 InferredTypes infer_types(const Scenario& scenario, const ScenarioOptions& options) {
-  return Inference(scenario, options).run();
+  return Inference{scenario, options}.run();
 }
 
 }  // namespace shardlab

@@ -81,9 +81,9 @@ bool is_even(const OpSample& sample, const Dims& mesh, const Placing& placing) {
 Fault fault(const MeshRun& run, std::size_t number) {
   const Expected& expected = run.expected;
   const auto& outcomes = run.outcomes;
-  const Outcome& first = outcomes[0][number];
+  const CallOutcome& first = outcomes[0][number];
   // Data that one device refuses is refused by those ranks that hold it.
-  const auto refuses = [&](const std::vector<Outcome>& own) {
+  const auto refuses = [&](const std::vector<CallOutcome>& own) {
     return own[number].error != nullptr;
   };
   if (expected.error && expected.error->kind() == ErrorKind::kInternal) {
@@ -93,7 +93,7 @@ Fault fault(const MeshRun& run, std::size_t number) {
     const bool some = std::ranges::any_of(outcomes, refuses);
     return {some ? "" : "one device refuses it: " + expected.error->summary()};
   }
-  for (const std::vector<Outcome>& own : outcomes) {
+  for (const std::vector<CallOutcome>& own : outcomes) {
     const Error* error = own[number].error.get();
     if ((error != nullptr) == (first.error != nullptr)) continue;
     return {"ranks part: " + (error != nullptr ? *error : *first.error).summary()};
@@ -107,7 +107,8 @@ Fault fault(const MeshRun& run, std::size_t number) {
   Fault rounding;
   for (std::size_t value = 0; value < call.values.size(); ++value) {
     std::vector<DTensor> pieces;
-    for (const std::vector<Outcome>& own : outcomes) pieces.push_back(own[number].values.at(value));
+    for (const std::vector<CallOutcome>& own : outcomes)
+      pieces.push_back(own[number].values.at(value));
     Fault found = judged(pieces, call.values[value], expected.marked, run.precision);
     if (found.what.empty()) continue;
     const bool result = value < call.results;
@@ -119,8 +120,13 @@ Fault fault(const MeshRun& run, std::size_t number) {
   return rounding;
 }
 
+// Placings that are performed, then judged: few, so that their results are still in the caches.
+constexpr std::size_t kBatch = 16;
+
+}  // namespace
+
 // One placing of one sample.
-struct Tried {
+struct OpProver::Tried {
   std::size_t sample;  // of those that are proven
   const Dims& mesh;
   const Placing& placing;
@@ -128,179 +134,150 @@ struct Tried {
   bool even;
 };
 
-}  // namespace
-
-class OpProver::Impl {
- public:
-  Impl(const OpRegistry& registry, ProofOptions options)
-      : registry_(registry),
-        options_(std::move(options)),
-        runner_(registry, options_.backward, options_.seed) {}
-
-  OpProof prove(const std::vector<const OpSample*>& samples) {
-    OpProof proof;
-    const OpSample& any = *samples.at(0);
-    const OpRow* row = registry_.find(any.op);  // null: the name of several calls
-    proof.op = row == nullptr ? any.op : row->name();
-    for (std::size_t number = 0; number < samples.size(); ++number) {
-      const OpSample* sample = samples[number];
-      const Expected expected = runner_.on_one_device(*sample);
-      if (expected.error) {
-        proof.unproven = "one device refuses a sample: " + expected.error->summary();
-      }
-      proof.without_gradient.insert(expected.without_gradient.begin(),
-                                    expected.without_gradient.end());
-      const bool first = number == 0;
-      MissingRows missing(*sample);
-      for (const Dims& mesh : options_.meshes) {
-        const bool line = mesh.size() == 1;
-        std::vector<Placing> placings = placings_of(
-            *sample, mesh.size(), line ? options_.of_one : options_.of_several, options_.seed);
-        std::erase_if(placings, [&](const Placing& placing) {
-          return !has_exact_terms(*sample, mesh, placing);
-        });
-        MeshRun run = run_on(mesh, *sample, expected);
-        std::vector<Placing> costly;
-        for (std::size_t begin = 0; begin < placings.size(); begin += kBatch) {
-          const auto batch = std::span<const Placing>(placings).subspan(
-              begin, std::min(kBatch, placings.size() - begin));
-          run.first = begin;
-          runner_.perform(*sample, batch, run);
-          for (std::size_t i = 0; i < batch.size(); ++i) {
-            const Tried tried{number, mesh, batch[i], i, is_even(*sample, mesh, batch[i])};
-            if (!count(proof, *sample, tried, run)) costly.push_back(batch[i]);
-          }
-        }
-        if (!line || !first || !options_.missing || expected.error) continue;
-        const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
-          return runner_.piece(run, rank, *sample, slot, placements);
-        };
-        runner_.run_alone([&] { missing.look(run.layout, costly, held, expected.by_root[0]); });
-      }
-      proof.rows_judged += missing.judged();
-      if (first && options_.missing) proof.missing = missing.found();
-    }
-    if (row != nullptr) prove_forms(proof, forms_of(samples, *row, options_.most_forms), *row);
-    return proof;
-  }
-
-  void prove_forms(OpProof& proof, const std::vector<OpSample>& forms, const OpRow& row) {
-    for (const OpSample& form : forms) {
-      OpProof own;
-      own.op = proof.op;
-      const Expected expected = runner_.on_one_device(form);
-      if (expected.only_in_f64) continue;  // bits of another width, which cannot be compared
-      for (const Dims& mesh : options_.form_meshes) {
-        std::vector<Placing> placings =
-            placings_of(form, mesh.size(), options_.of_forms, options_.seed);
-        if (expected.error && placings.size() > 1) placings.resize(1);
-        MeshRun run = run_on(mesh, form, expected);
-        runner_.perform(form, placings, run);
-        for (std::size_t i = 0; i < placings.size(); ++i) {
-          count(own, form, {0, mesh, placings[i], i, is_even(form, mesh, placings[i])}, run);
-        }
-      }
-      ++proof.forms.forms;
-      if (expected.error) ++proof.forms.refused;
-      proof.forms.calls += own.tried;
-      proof.forms.wrong += own.wrong;
-      proof.wrong += own.wrong;
-      if (!own.least || proof.least) continue;
-      proof.least = std::move(own.least);
-      proof.least->form = form_text(form, row);
-    }
-  }
-
-  std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
-    const Expected expected = runner_.on_one_device(sample);
-    const std::size_t turns = turns_of(expected, mesh.size());
-    MeshRun run = run_on(mesh, sample, expected);
-    runner_.perform(sample, std::vector<Placing>(turns, placing), run);
-    for (std::size_t turn = 0; turn < turns; ++turn) {
-      const std::string what = fault_of(sample, mesh, placing, run, turn);
-      if (!what.empty()) return what;
-      const Error* error = run.outcomes[0][turn].error.get();
-      if (error != nullptr && !expected.error) throw *error;
-    }
-    return "";
-  }
-
- private:
-  // The fault of one placing, or "". Amplified rounding is none: the call alone has the same fault,
-  // so that no other call causes it, and in f64 it has none.
-  std::string fault_of(const OpSample& sample, const Dims& mesh, const Placing& placing,
-                       const MeshRun& run, std::size_t number) {
-    const Fault found = fault(run, number);
-    if (found.what.empty() || !found.rounding) return found.what;
-    const auto is_right_alone = [&](Precision precision) {
-      MeshRun again = run_on(mesh, sample, run.expected, precision);
-      again.first = run.first + number;  // the same gradient
-      runner_.perform(sample, {&placing, 1}, again);
-      return again.outcomes[0][0].error == nullptr && fault(again, 0).what.empty();
-    };
-    const bool amplified =
-        !is_right_alone(Precision::kDeclared) && is_right_alone(Precision::kReference);
-    return amplified ? "" : found.what;
-  }
-
-  // True if nothing was sent, and the result is right.
-  bool count(OpProof& proof, const OpSample& called, const Tried& tried, const MeshRun& run) {
-    const auto& [sample, mesh, placing, number, even] = tried;
-    const Expected& expected = run.expected;
-    const auto& outcomes = run.outcomes;
-    ++proof.tried;
-    ProofTally& tally = even ? proof.even : proof.uneven;
-    const std::string what = fault_of(called, mesh, placing, run, number);
-    if (!what.empty()) {
-      ++proof.wrong;
-      ++tally.wrong;
-      if (!proof.least || product(mesh) < product(proof.least->mesh)) {
-        proof.least = WrongCall{proof.op, mesh, placing, what, sample};
-      }
-      return true;
-    }
-    if (expected.error) {
-      ++proof.refused;
-      ++tally.refused;
-      ++proof.reasons["one device refuses it, too: " + reason_of(expected.error->summary())];
-      return true;
-    }
-    if (const Error* error = outcomes[0][number].error.get()) {
-      ++proof.refused;
-      ++tally.refused;
-      ++proof.reasons[reason_of(error->summary())];
-      return false;
-    }
-    ++proof.right;
-    ++tally.right;
-    if (const std::string& moved = outcomes[0][number].moved; !moved.empty()) {
-      ++tally.moved;
-      ++proof.moved[reason_of(moved)];
-    }
-    if (outcomes[0][number].sent) return false;
-    ++proof.silent;
-    if (mesh.size() == 1) ++proof.rows_judged;
-    return true;
-  }
-
-  // Placings that are performed, then judged: few, so that their results are still in the caches.
-  static constexpr std::size_t kBatch = 16;
-
-  const OpRegistry& registry_;
-  ProofOptions options_;
-  SampleRunner runner_;
-};
-
-OpProver::OpProver(const OpRegistry& registry, ProofOptions options)
-    : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
-OpProver::~OpProver() = default;
-
 OpProof OpProver::prove(const std::vector<const OpSample*>& samples) {
-  return impl_->prove(samples);
+  OpProof proof;
+  const OpSample& any = *samples.at(0);
+  const OpRow* row = registry_.find(any.op);  // null: the name of several calls
+  proof.op = row == nullptr ? any.op : row->name();
+  for (std::size_t number = 0; number < samples.size(); ++number) {
+    const OpSample* sample = samples[number];
+    const Expected expected = runner_.on_one_device(*sample);
+    if (expected.error) {
+      proof.unproven = "one device refuses a sample: " + expected.error->summary();
+    }
+    proof.without_gradient.insert(expected.without_gradient.begin(),
+                                  expected.without_gradient.end());
+    const bool first = number == 0;
+    MissingRows missing(*sample);
+    for (const Dims& mesh : options_.meshes) {
+      const bool line = mesh.size() == 1;
+      std::vector<Placing> placings = placings_of(
+          *sample, mesh.size(), line ? options_.of_one : options_.of_several, options_.seed);
+      std::erase_if(placings, [&](const Placing& placing) {
+        return !has_exact_terms(*sample, mesh, placing);
+      });
+      MeshRun run = run_on(mesh, *sample, expected);
+      std::vector<Placing> costly;
+      for (std::size_t begin = 0; begin < placings.size(); begin += kBatch) {
+        const auto batch = std::span<const Placing>(placings).subspan(
+            begin, std::min(kBatch, placings.size() - begin));
+        run.first = begin;
+        runner_.perform(*sample, batch, run);
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          const Tried tried{number, mesh, batch[i], i, is_even(*sample, mesh, batch[i])};
+          if (!count(proof, *sample, tried, run)) costly.push_back(batch[i]);
+        }
+      }
+      if (!line || !first || !options_.missing || expected.error) continue;
+      const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
+        return runner_.piece(run, rank, *sample, slot, placements);
+      };
+      runner_.run_alone([&] { missing.look(run.layout, costly, held, expected.by_root[0]); });
+    }
+    proof.rows_judged += missing.judged();
+    if (first && options_.missing) proof.missing = missing.found();
+  }
+  if (row != nullptr) prove_forms(proof, forms_of(samples, *row, options_.most_forms), *row);
+  return proof;
+}
+
+void OpProver::prove_forms(OpProof& proof, const std::vector<OpSample>& forms, const OpRow& row) {
+  for (const OpSample& form : forms) {
+    OpProof own;
+    own.op = proof.op;
+    const Expected expected = runner_.on_one_device(form);
+    if (expected.only_in_f64) continue;  // bits of another width, which cannot be compared
+    for (const Dims& mesh : options_.form_meshes) {
+      std::vector<Placing> placings =
+          placings_of(form, mesh.size(), options_.of_forms, options_.seed);
+      if (expected.error && placings.size() > 1) placings.resize(1);
+      MeshRun run = run_on(mesh, form, expected);
+      runner_.perform(form, placings, run);
+      for (std::size_t i = 0; i < placings.size(); ++i) {
+        count(own, form, {0, mesh, placings[i], i, is_even(form, mesh, placings[i])}, run);
+      }
+    }
+    ++proof.forms.forms;
+    if (expected.error) ++proof.forms.refused;
+    proof.forms.calls += own.tried;
+    proof.forms.wrong += own.wrong;
+    proof.wrong += own.wrong;
+    if (!own.least || proof.least) continue;
+    proof.least = std::move(own.least);
+    proof.least->form = form_text(form, row);
+  }
 }
 
 std::string OpProver::check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
-  return impl_->check(sample, mesh, placing);
+  const Expected expected = runner_.on_one_device(sample);
+  const std::size_t turns = turns_of(expected, mesh.size());
+  MeshRun run = run_on(mesh, sample, expected);
+  runner_.perform(sample, std::vector<Placing>(turns, placing), run);
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    const std::string what = fault_of(sample, mesh, placing, run, turn);
+    if (!what.empty()) return what;
+    const Error* error = run.outcomes[0][turn].error.get();
+    if (error != nullptr && !expected.error) throw *error;
+  }
+  return "";
+}
+
+// The fault of one placing, or "". Amplified rounding is none: the call alone has the same fault,
+// so that no other call causes it, and in f64 it has none.
+std::string OpProver::fault_of(const OpSample& sample, const Dims& mesh, const Placing& placing,
+                               const MeshRun& run, std::size_t number) {
+  const Fault found = fault(run, number);
+  if (found.what.empty() || !found.rounding) return found.what;
+  const auto is_right_alone = [&](Precision precision) {
+    MeshRun again = run_on(mesh, sample, run.expected, precision);
+    again.first = run.first + number;  // the same gradient
+    runner_.perform(sample, {&placing, 1}, again);
+    return again.outcomes[0][0].error == nullptr && fault(again, 0).what.empty();
+  };
+  const bool amplified =
+      !is_right_alone(Precision::kDeclared) && is_right_alone(Precision::kReference);
+  return amplified ? "" : found.what;
+}
+
+// True if nothing was sent, and the result is right.
+bool OpProver::count(OpProof& proof, const OpSample& called, const Tried& tried,
+                     const MeshRun& run) {
+  const auto& [sample, mesh, placing, number, even] = tried;
+  const Expected& expected = run.expected;
+  const auto& outcomes = run.outcomes;
+  ++proof.tried;
+  ProofTally& tally = even ? proof.even : proof.uneven;
+  const std::string what = fault_of(called, mesh, placing, run, number);
+  if (!what.empty()) {
+    ++proof.wrong;
+    ++tally.wrong;
+    if (!proof.least || product(mesh) < product(proof.least->mesh)) {
+      proof.least = WrongCall{proof.op, mesh, placing, what, sample};
+    }
+    return true;
+  }
+  if (expected.error) {
+    ++proof.refused;
+    ++tally.refused;
+    ++proof.reasons["one device refuses it, too: " + reason_of(expected.error->summary())];
+    return true;
+  }
+  if (const Error* error = outcomes[0][number].error.get()) {
+    ++proof.refused;
+    ++tally.refused;
+    ++proof.reasons[reason_of(error->summary())];
+    return false;
+  }
+  ++proof.right;
+  ++tally.right;
+  if (const std::string& moved = outcomes[0][number].moved; !moved.empty()) {
+    ++tally.moved;
+    ++proof.moved[reason_of(moved)];
+  }
+  if (outcomes[0][number].sent) return false;
+  ++proof.silent;
+  if (mesh.size() == 1) ++proof.rows_judged;
+  return true;
 }
 
 }  // namespace shardlab

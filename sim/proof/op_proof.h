@@ -10,15 +10,12 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "propagate/propagator.h"
-#include "sim/proof/placings.h"
-#include "tensor/device.h"
+#include "sim/proof/sample_runner.h"
 
 namespace shardlab {
 
@@ -90,10 +87,10 @@ struct OpProof {
 class OpProver {
  public:
   /// `registry` outlives it and is complete.
-  explicit OpProver(const OpRegistry& registry, ProofOptions options = {});
-  ~OpProver();
-  OpProver(const OpProver&) = delete;
-  OpProver& operator=(const OpProver&) = delete;
+  explicit OpProver(const OpRegistry& registry, ProofOptions options = {})
+      : registry_(registry),
+        options_(std::move(options)),
+        runner_(registry, options_.backward, options_.seed) {}
 
   /// All samples are calls of one op.
   OpProof prove(const std::vector<const OpSample*>& samples);
@@ -102,8 +99,15 @@ class OpProver {
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Tried;
+  void prove_forms(OpProof& proof, const std::vector<OpSample>& forms, const OpRow& row);
+  std::string fault_of(const OpSample& sample, const Dims& mesh, const Placing& placing,
+                       const MeshRun& run, std::size_t number);
+  bool count(OpProof& proof, const OpSample& called, const Tried& tried, const MeshRun& run);
+
+  const OpRegistry& registry_;
+  ProofOptions options_;
+  SampleRunner runner_;
 };
 
 }  // namespace shardlab

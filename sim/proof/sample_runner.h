@@ -36,7 +36,7 @@ struct Expected {
 };
 
 /// The results of one rank for one call.
-struct Outcome {
+struct CallOutcome {
   std::vector<DTensor> values;
   std::unique_ptr<Error> error;
   bool sent = false;  ///< by the call itself, not by its backward
@@ -52,8 +52,8 @@ struct MeshRun {
   const Expected& expected;
   Precision precision;
   std::size_t first;  ///< the number of the first placing, which chooses the incoming gradient
-  std::vector<std::vector<Outcome>> outcomes;  ///< by rank, by placing
-  std::vector<Pieces> pieces;                  ///< by rank
+  std::vector<std::vector<CallOutcome>> outcomes;  ///< by rank, by placing
+  std::vector<Pieces> pieces;                      ///< by rank
   /// A rank's pieces of incoming gradients, each made once for each way to place it.
   std::vector<std::vector<std::pair<const DTensorSpec*, Tensor>>> gradients;
 };

@@ -60,7 +60,7 @@ std::vector<Scalar> scalars_of(const RecordedElements& elements, std::string_vie
   }
   if (elements.stored == RecordedElements::Stored::kNowhere ||
       elements.stored == RecordedElements::Stored::kBytes) {
-    fail(ErrorKind::kValue, Fix{record_again()}, "the file has fewer elements than the value");
+    fail(Fix{record_again()}, "the file has fewer elements than the value");
   }
   std::vector<Scalar> scalars;
   const std::vector<double> numbers = equal_or_formula(elements, dtype, count);

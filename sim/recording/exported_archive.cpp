@@ -1,8 +1,6 @@
 // Files of elements are read when a tensor is.
 #include "sim/recording/exported_archive.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/checkpoint/strided_bytes.h"
@@ -66,7 +64,7 @@ RecordedElements place_elements(const ExportedFiles& files, const std::string& f
                                 const ExportedTensor& tensor, std::string& raw) {
   const auto found = files.elements.find(file);
   if (found == files.elements.end()) {
-    fail(ErrorKind::kValue, Fix{"export the program again"}, "{} is not in the archive", file);
+    fail(Fix{"export the program again"}, "{} is not in the archive", file);
   }
   const StridedBytes stored{.bytes = found->second,
                             .item = item_bytes(tensor.meta.dtype),

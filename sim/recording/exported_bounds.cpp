@@ -3,7 +3,6 @@
 #include "sim/recording/exported_bounds.h"
 
 #include <algorithm>
-#include <ranges>
 #include <unordered_map>
 
 #include "schema/op_row.h"

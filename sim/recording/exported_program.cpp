@@ -119,8 +119,7 @@ class StoredTensors {
   const Entry& at(const std::string& name) const {
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
-      fail(ErrorKind::kValue, Fix{"export the program again"},
-           "its elements are not in the archive");
+      fail(Fix{"export the program again"}, "its elements are not in the archive");
     }
     if (found->second.pickle != nullptr && found->second.pickle->boolean()) {
       fail(ErrorKind::kUnsupported, Fix{"make it a tensor without a class of its own"},

@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -81,7 +80,7 @@ class Merger {
       if (!here && ranks_.size() < paths.size()) add_missing(i);
       const Json& head = ranks_[i].events[0];
       if (rank_of(ranks_[i]) == i && head.value("world", Json()) == paths.size()) continue;
-      fail(ErrorKind::kValue, Fix{"shardlab merge takes the files of all ranks of one program"},
+      fail(Fix{"shardlab merge takes the files of all ranks of one program"},
            "{}: the recording of rank {} of {}, among {} files", ranks_[i].path,
            head.value("rank", Json()).dump(), head.value("world", Json()).dump(), ranks_.size());
     }
@@ -165,7 +164,7 @@ class Merger {
 
   static RankFile read(const std::string& path) {
     if (!is_recording_file(path)) {
-      fail(ErrorKind::kValue, Fix{"shardlab merge takes files of shardlab record"},
+      fail(Fix{"shardlab merge takes files of shardlab record"},
            "{}: not a recording of a training step", path);
     }
     RecordingFile file = read_recording_file(path);
@@ -173,8 +172,7 @@ class Merger {
     for (const std::string& line : file.lines) {
       Json event = read_json(line);
       if (!event.is_object() || !event.contains("k")) {
-        fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {} is none", path,
-             result.events.size() + 1);
+        fail(Fix{"record it again"}, "{}: event {} is none", path, result.events.size() + 1);
       }
       result.events.push_back(std::move(event));
     }
@@ -343,8 +341,7 @@ MergedRecordings merge_recordings(const std::vector<std::string>& paths, const s
   MergedRecordings merged;
   read_or_refuse([&] { merged = Merger(paths).write(out); },
                  [&](const char* what) {
-                   fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}",
-                        paths.at(0), what);
+                   fail(Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0), what);
                  });
   return merged;
 }

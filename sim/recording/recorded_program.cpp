@@ -62,8 +62,7 @@ void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
                   std::string_view what) {
   std::string place = place_of(program, event);
   if (!place.empty()) place = " (" + place + ")";
-  fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", program.path, event.line,
-       place, what);
+  fail(Fix{record_again()}, "{}: event {}{}: {}", program.path, event.line, place, what);
 }
 
 std::pair<std::int64_t, std::size_t> place_along(const std::vector<RecordedType>& types,
@@ -147,14 +146,13 @@ Tensor recorded_tensor(Device& device, const RecordedProgram& program, const Eve
                                         : value.elements[value.elements.size() == 1 ? 0 : rank];
   const std::int64_t count = tensor.numel();
   if (elements.stored == RecordedElements::Stored::kNowhere) {
-    fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},
+    fail(Fix{"record it with a larger data_limit"},
          "{}: the elements of value {} are not in the file", program.path, value.id.id);
   }
   if (elements.stored == RecordedElements::Stored::kBytes) {
     if (elements.bytes != static_cast<std::size_t>(count * item_bytes(meta.dtype))) {
-      fail(ErrorKind::kValue, Fix{record_again()},
-           "{}: value {} has {} bytes on rank {}, whose piece has {} elements", program.path,
-           value.id.id, elements.bytes, rank, count);
+      fail(Fix{record_again()}, "{}: value {} has {} bytes on rank {}, whose piece has {} elements",
+           program.path, value.id.id, elements.bytes, rank, count);
     }
     device.write(tensor, program.raw->data() + elements.at);
     return tensor;

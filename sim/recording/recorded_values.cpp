@@ -99,9 +99,7 @@ void label(EventValue& value, const Json& json, const RecordedProgram& program) 
 
 }  // namespace
 
-void refuse_recorded(const std::string& what) {
-  fail(ErrorKind::kValue, Fix{record_again()}, "{}", what);
-}
+void refuse_recorded(const std::string& what) { fail(Fix{record_again()}, "{}", what); }
 
 bool is_of_ranks(const Json& value) {
   return value.is_object() && value.size() == 1 && value.contains("ranks");

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kSchema = 2;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  fail(ErrorKind::kValue, Fix{record_again()}, "{}: {}", path, what);
+  fail(Fix{record_again()}, "{}: {}", path, what);
 }
 
 bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }

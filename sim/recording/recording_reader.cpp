@@ -97,7 +97,7 @@ class RecordingReader {
       place = place_text(text("m"),
                          known ? &program_.places[integer_of<std::size_t>(number)] : nullptr);
     }
-    fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", program_.path, at_ + 1,
+    fail(Fix{record_again()}, "{}: event {}{}: {}", program_.path, at_ + 1,
          place.empty() ? "" : " (" + place + ")", what);
   }
 

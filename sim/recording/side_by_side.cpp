@@ -186,7 +186,7 @@ class Exchanges {
     // A value that arrived has no place of its own: the last line before it.
     std::size_t last = at;
     while (last > 0 && !file.events[last].contains("p")) --last;
-    fail(ErrorKind::kValue, Fix{"record one step on all ranks, with all that it exchanges"},
+    fail(Fix{"record one step on all ranks, with all that it exchanges"},
          "{}: event {}: rank {} waits {}{}", file.path, at + 1, rank, what,
          recorded_place(file, file.events[last]));
   }
@@ -198,10 +198,7 @@ class Exchanges {
   std::vector<std::map<std::size_t, Meeting>> meetings_;  // by rank and event
 };
 
-class SideBySide {
- public:
-  SideBySide(const std::vector<RankFile>& files, std::string& raw) : files_(files), raw_(raw) {}
-
+struct SideBySide {
   // `order`: the rank of each event.
   std::vector<Json> write(const std::vector<std::size_t>& order) {
     all_.push_back(files_[0].events.at(0));
@@ -223,7 +220,6 @@ class SideBySide {
     return std::move(all_);
   }
 
- private:
   void add(const Json& event) {
     static const std::set<std::string> kLeftOut = {"program", "function",  "rule",
                                                    "read",    "gradients", "end"};
@@ -383,8 +379,8 @@ std::string_view raw_part(const RankFile& file, std::size_t event, const Json& r
   const auto from = integer_of<std::size_t>(range.at(0)),
              size = integer_of<std::size_t>(range.at(1));
   if (from > file.raw.size() || size > file.raw.size() - from) {
-    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {}: elements outside of the file",
-         file.path, event + 1);
+    fail(Fix{"record it again"}, "{}: event {}: elements outside of the file", file.path,
+         event + 1);
   }
   return std::string_view(file.raw).substr(from, size);
 }
@@ -410,7 +406,7 @@ std::vector<Json> side_by_side(const std::vector<RankFile>& ranks, std::string& 
   const bool failed = std::ranges::any_of(
       ranks, [](const RankFile& file) { return file.events.back().contains("error"); });
   if (!failed) exchanges.check();
-  return SideBySide(ranks, raw).write(exchanges.order());
+  return SideBySide{ranks, raw}.write(exchanges.order());
 }
 
 }  // namespace shardlab

@@ -2,7 +2,6 @@
 #include "sim/recording/size_text.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -17,47 +16,38 @@ using ast::BinaryOp;
 using ast::Expression;
 
 std::string called_name(const ast::Call& call) {
-  const auto* name = std::get_if<ast::Name>(&call.function->node);
+  const auto* name = call.function->get<ast::Name>();
   return name == nullptr ? "" : name->id;
 }
 
 // "s52" of s52, and of Symbol('s52', positive=True); empty: it is no symbol.
 std::string symbol_of(const Expression& expression) {
-  if (const auto* name = std::get_if<ast::Name>(&expression.node)) return name->id;
-  const auto* call = std::get_if<ast::Call>(&expression.node);
+  if (const auto* name = expression.get<ast::Name>()) return name->id;
+  const auto* call = expression.get<ast::Call>();
   if (call == nullptr || call->arguments.empty() || called_name(*call) != "Symbol") return "";
-  const auto* constant = std::get_if<ast::Constant>(&call->arguments[0].value->node);
-  const auto* text = constant == nullptr ? nullptr : std::get_if<std::string>(&constant->value);
+  const auto* text = call->arguments[0].value->constant<std::string>();
   return text == nullptr ? "" : *text;
 }
 
-class SizeReader {
- public:
-  SizeReader(std::string_view text, const std::function<std::int64_t(const std::string&)>& size_of)
-      : text_(text), size_of_(size_of) {}
-
+struct SizeReader {
   [[noreturn]] void malformed() const {
-    fail(ErrorKind::kValue, Fix{"export the program again"}, "'{}' is no size",
-         text_.substr(0, 200));
+    fail(Fix{"export the program again"}, "'{}' is no size", text_.substr(0, 200));
   }
 
   std::int64_t value(const Expression& expression) const {
     const std::string symbol = symbol_of(expression);
     if (!symbol.empty()) return size_of_(symbol);
-    if (const auto* constant = std::get_if<ast::Constant>(&expression.node)) {
-      if (const auto* number = std::get_if<std::int64_t>(&constant->value)) return *number;
-    }
-    if (const auto* unary = std::get_if<ast::Unary>(&expression.node)) {
+    if (const auto* number = expression.constant<std::int64_t>()) return *number;
+    if (const auto* unary = expression.get<ast::Unary>()) {
       if (unary->op == ast::UnaryOp::kNegative) return minus(0, value(*unary->operand));
     }
-    if (const auto* binary = std::get_if<ast::Binary>(&expression.node)) {
+    if (const auto* binary = expression.get<ast::Binary>()) {
       return applied(binary->op, value(*binary->left), value(*binary->right));
     }
-    if (const auto* call = std::get_if<ast::Call>(&expression.node)) return called(*call);
+    if (const auto* call = expression.get<ast::Call>()) return called(*call);
     malformed();
   }
 
- private:
   std::int64_t applied(BinaryOp op, std::int64_t a, std::int64_t b) const {
     try {
       const Number number = arithmetic(op, a, b);
@@ -130,7 +120,7 @@ ast::ExpressionPtr parsed_size(std::string_view text) {
 
 std::int64_t size_in_text(std::string_view text,
                           const std::function<std::int64_t(const std::string&)>& size_of) {
-  const SizeReader reader(text, size_of);
+  const SizeReader reader{text, size_of};
   const ast::ExpressionPtr expression = parsed_size(text);
   if (expression == nullptr) reader.malformed();
   return reader.value(*expression);

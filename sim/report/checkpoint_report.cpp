@@ -1,7 +1,6 @@
 // Lines are folded by the numbers in names: of the layers of a model one is told.
 #include "sim/report/checkpoint_report.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -41,7 +41,7 @@ std::vector<CollectiveSum> collective_sums(const Run& run) {
   for (const TraceEvent& event : run.events) {
     if (event.kind != TraceEvent::Kind::kCollective) continue;
     const CollectiveRecord& record = event.collective;
-    auto sum = std::find_if(sums.begin(), sums.end(), [&](const CollectiveSum& known) {
+    auto sum = std::ranges::find_if(sums, [&](const CollectiveSum& known) {
       return known.kind == record.kind && known.group == record.group;
     });
     if (sum == sums.end()) {
@@ -53,8 +53,8 @@ std::vector<CollectiveSum> collective_sums(const Run& run) {
     (forward ? sum->forward_bytes : sum->backward_bytes) += record.sent_bytes;
     sum->predicted_us += predicted_us(run, event);
   }
-  std::stable_sort(sums.begin(), sums.end(),
-                   [](const CollectiveSum& a, const CollectiveSum& b) { return a.kind < b.kind; });
+  std::ranges::stable_sort(
+      sums, [](const CollectiveSum& a, const CollectiveSum& b) { return a.kind < b.kind; });
   return sums;
 }
 

@@ -2,7 +2,6 @@
 #include "sim/report/decision_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "mesh/type_string.h"
@@ -16,19 +15,22 @@ namespace {
 constexpr std::size_t kShownCandidates = 8;
 constexpr std::size_t kShownRejections = 6;
 
-std::string placements_of(const std::vector<const DTensorSpec*>& specs) {
+std::string specs_text(const std::vector<const DTensorSpec*>& specs, const TypeWriter& type) {
   std::string text;
   for (const DTensorSpec* spec : specs) {
-    if (!text.empty()) text += ", ";
-    text += spec == nullptr ? "-" : order_text(spec->placements(), spec->order());
+    text += (text.empty() ? "" : ", ") + (spec == nullptr ? "-" : type(*spec));
   }
   return text;
 }
 
+std::string placements_of(const DTensorSpec& spec) {
+  return order_text(spec.placements(), spec.order());
+}
+
 std::string candidate_line(const OpSpec& candidate, bool selected) {
-  std::string line =
-      fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price_text(candidate.cost()),
-                  placements_of(candidate.inputs), placements_of(candidate.outputs));
+  std::string line = fmt::format(
+      "{} {:<12}({}) -> {}", selected ? "*" : " ", price_text(candidate.cost()),
+      specs_text(candidate.inputs, placements_of), specs_text(candidate.outputs, placements_of));
   const auto& costs = candidate.input_costs;
   if (costs.size() > 1 && candidate.cost() > 0) {
     std::string parts;
@@ -42,9 +44,7 @@ void append_candidates(std::string& out, const OpStrategy& strategy, int selecte
                        const std::string& indent) {
   std::vector<std::size_t> order(strategy.candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return strategy.candidates[a].cost() < strategy.candidates[b].cost();
-  });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return strategy.candidates[i].cost(); });
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool chosen = static_cast<int>(order[i]) == selected;
     if (i >= kShownCandidates && !chosen) continue;
@@ -64,16 +64,8 @@ std::string bare_type(const DTensorSpec& spec) { return type_string(spec); }
 
 std::string op_text(const OpSchema& schema, const OutputSharding& decision,
                     const TypeWriter& type) {
-  const auto typed = [&](const std::vector<const DTensorSpec*>& specs) {
-    std::string text;
-    for (const DTensorSpec* spec : specs) {
-      if (!text.empty()) text += ", ";
-      text += spec == nullptr ? "-" : type(*spec);
-    }
-    return text;
-  };
-  const std::string inputs = typed(schema.tensor_specs());
-  const std::string outputs = decision.outputs.empty() ? "()" : typed(decision.outputs);
+  const std::string inputs = specs_text(schema.tensor_specs(), type);
+  const std::string outputs = decision.outputs.empty() ? "()" : specs_text(decision.outputs, type);
   return fmt::format("{:<18} {} -> {}", short_name(*schema.row), inputs, outputs);
 }
 

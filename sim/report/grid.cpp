@@ -34,10 +34,7 @@ Widths widths_of(const Grid& grid) {
   return widths;
 }
 
-class Drawing {
- public:
-  Drawing(const Grid& grid, Color color) : grid_(grid), color_(color), widths_(widths_of(grid)) {}
-
+struct Drawing {
   std::string draw() {
     if (!grid_.column_title.empty()) {
       text_ += fmt::format("  {:{}}  {}\n", "", widths_.header, grid_.column_title);
@@ -56,7 +53,6 @@ class Drawing {
     return std::move(text_);
   }
 
- private:
   static bool boundary(const std::vector<GridLine>& lines, std::size_t index) {
     return index > 0 && lines[index].block != lines[index - 1].block;
   }
@@ -101,14 +97,14 @@ class Drawing {
 
   const Grid& grid_;
   Color color_;
-  Widths widths_;
+  Widths widths_ = widths_of(grid_);
   std::string text_;
   std::map<std::string, int> colors_;
 };
 
 }  // namespace
 
-std::string draw_grid(const Grid& grid, Color color) { return Drawing(grid, color).draw(); }
+std::string draw_grid(const Grid& grid, Color color) { return Drawing{grid, color}.draw(); }
 
 std::int64_t grid_width(const Grid& grid) {
   const Widths widths = widths_of(grid);

@@ -25,7 +25,7 @@ std::vector<std::int64_t> starts_of(const std::vector<Holding>& holdings, std::s
       starts.push_back(run.offset + run.size);
     }
   }
-  std::sort(starts.begin(), starts.end());
+  std::ranges::sort(starts);
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   return starts;
 }
@@ -34,7 +34,7 @@ std::vector<std::int64_t> starts_of(const std::vector<Holding>& holdings, std::s
 std::vector<std::size_t> blocks_of(const std::vector<std::int64_t>& starts, const DimMap& map) {
   std::vector<std::size_t> blocks;
   for (const IndexRun& run : map.runs) {
-    const auto first = std::lower_bound(starts.begin(), starts.end(), run.offset);
+    const auto first = std::ranges::lower_bound(starts, run.offset);
     for (auto start = first; *start < run.offset + run.size; ++start) {
       blocks.push_back(static_cast<std::size_t>(start - starts.begin()));
     }
@@ -77,8 +77,8 @@ HoldingTotals totals_of(const DTensorSpec& spec) {
   for (auto row = counts.rbegin(); row != counts.rend(); ++row) {
     totals.shapes.push_back({product(row->first), Dims(row->first), row->second});
   }
-  std::stable_sort(totals.shapes.begin(), totals.shapes.end(),
-                   [](const auto& a, const auto& b) { return a.elements > b.elements; });
+  std::ranges::stable_sort(totals.shapes,
+                           [](const auto& a, const auto& b) { return a.elements > b.elements; });
   for (const auto& row : totals.shapes) {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(row.elements, row.ranks * item_bytes(spec.dtype()), &bytes) ||

@@ -40,8 +40,8 @@ std::string escaped(std::string_view text) {
       {'\'', "&apos;"}, {'\n', "&#10;"}, {'\t', "&#9;"}, {'\r', "&#13;"}};
   std::string result;
   while (!text.empty()) {
-    const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
-                                    [&](const auto& one) { return one.first == text[0]; });
+    const auto* name =
+        std::ranges::find_if(kNames, [&](const auto& one) { return one.first == text[0]; });
     const std::size_t size = character_size(text);
     if (name != std::end(kNames)) {
       result += name->second;
@@ -62,8 +62,8 @@ std::string folder_of(const std::string& file) {
 
 std::string counts_text(const std::vector<const TestReport*>& reports) {
   const auto count = [&](TestReport::Verdict verdict) {
-    return std::count_if(reports.begin(), reports.end(),
-                         [&](const TestReport* one) { return one->verdict == verdict; });
+    return std::ranges::count_if(reports,
+                                 [&](const TestReport* one) { return one->verdict == verdict; });
   };
   double seconds = 0;
   for (const TestReport* one : reports) seconds += one->seconds;
@@ -129,8 +129,8 @@ std::string junit_xml(const std::vector<TestReport>& reports) {
   for (const TestReport& report : reports) {
     all.push_back(&report);
     const std::string folder = folder_of(report.file);
-    auto suite = std::find_if(suites.begin(), suites.end(),
-                              [&](const auto& known) { return known.first == folder; });
+    auto suite =
+        std::ranges::find_if(suites, [&](const auto& known) { return known.first == folder; });
     if (suite == suites.end()) suite = suites.insert(suites.end(), {folder, {}});
     suite->second.push_back(&report);
   }

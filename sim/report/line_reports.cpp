@@ -37,10 +37,7 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
 }
 
 // Operands and results of the ops of one visit.
-class Flow {
- public:
-  Flow(const Run& run, LineReport& report) : run_(run), report_(report) {}
-
+struct Flow {
   void add(const TraceEvent& event) {
     if (event.depth > 0) return;  // part of an op
     switch (event.kind) {
@@ -60,7 +57,6 @@ class Flow {
     }
   }
 
- private:
   void step(const std::string& name, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs) {
     add_once(report_.ops, name);
@@ -80,13 +76,7 @@ class Flow {
 };
 
 // The arithmetic of visits, by their kind.
-class Works {
- public:
-  explicit Works(const Run& run)
-      : events_(run.events),
-        mesh_(run.layout),
-        coordinate_(run.layout->coordinate_of(run.reporting_rank)) {}
-
+struct Works {
   const OpWork& of(const LineVisit& visit) {
     const auto [known, fresh] = works_.try_emplace(visit.kind);
     if (!fresh || !coordinate_) return known->second;
@@ -94,10 +84,10 @@ class Works {
     return known->second = work_of(events, {mesh_, *coordinate_});
   }
 
- private:
-  const std::vector<TraceEvent>& events_;
-  const MeshLayout* mesh_;
-  std::optional<Coordinate> coordinate_;
+  const Run& run_;
+  const std::vector<TraceEvent>& events_ = run_.events;
+  const MeshLayout* mesh_ = run_.layout;
+  std::optional<Coordinate> coordinate_ = mesh_->coordinate_of(run_.reporting_rank);
   std::map<int, OpWork> works_;
 };
 
@@ -143,7 +133,7 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
   std::map<int, LineReport> lines;
   std::map<std::pair<int, Pass>, std::set<int>> kinds;
   std::map<int, Pass> first_pass;
-  Works works(run);
+  Works works{run};
   for (const LineVisit& visit : visits) {
     LineReport& report = lines[visit.line];
     const bool first = first_pass.emplace(visit.line, visit.pass).second;
@@ -152,7 +142,7 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
     (visit.pass == Pass::kForward ? report.forward_flops : report.backward_flops) += work.flops;
     report.bytes += work.bytes;
     kinds[{visit.line, visit.pass}].insert(visit.kind);
-    Flow flow(run, report);
+    Flow flow{run, report};
     for (std::size_t i = visit.begin; i < visit.end; ++i) {
       if (first) flow.add(run.events[i]);
       if (run.events[i].kind == TraceEvent::Kind::kCollective) {

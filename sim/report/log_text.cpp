@@ -48,10 +48,7 @@ std::string wait_text(const CollectiveRecord& record) {
                      record.group.name);
 }
 
-class Log {
- public:
-  explicit Log(const Run& run) : run_(run) {}
-
+struct Log {
   std::string build() {
     const std::size_t others = run_.events_of_others.size();
     const auto reporter = static_cast<std::size_t>(run_.reporting_rank);
@@ -64,7 +61,6 @@ class Log {
     return std::move(out_);
   }
 
- private:
   void line(int depth, const std::string& text) {
     out_ += std::string(static_cast<std::size_t>(depth) * 2, ' ') + text + "\n";
   }
@@ -146,6 +142,6 @@ class Log {
 
 }  // namespace
 
-std::string log_text(const Run& run) { return Log(run).build(); }
+std::string log_text(const Run& run) { return Log{run}.build(); }
 
 }  // namespace shardlab

@@ -23,11 +23,7 @@ std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
 }
 
-class OrderText {
- public:
-  OrderText(const Run& run, const std::vector<LineVisit>& visits, std::size_t width)
-      : run_(run), visits_(visits), origins_(collective_origins(run.events)), width_(width) {}
-
+struct OrderText {
   std::string build() {
     std::vector<int> kinds;
     for (const LineVisit& visit : visits_) kinds.push_back(visit.kind);
@@ -36,7 +32,6 @@ class OrderText {
     return std::move(out_);
   }
 
- private:
   // "all_reduce tp 64 B", "all_gather dp 8 B implicit".
   std::string move_text(std::size_t event) const {
     const CollectiveRecord& record = run_.events[event].collective;
@@ -179,8 +174,8 @@ class OrderText {
 
   const Run& run_;
   const std::vector<LineVisit>& visits_;
-  const std::vector<CollectiveOrigin> origins_;
   const std::size_t width_;
+  const std::vector<CollectiveOrigin> origins_ = collective_origins(run_.events);
   int pass_ = kNeither;  // named by the last title
   std::string line_, out_;
 };
@@ -374,7 +369,7 @@ class LineTable {
 }  // namespace
 
 std::string order_text(const Run& run, const std::vector<LineVisit>& visits, std::size_t width) {
-  return OrderText(run, visits, width).build();
+  return OrderText{run, visits, width}.build();
 }
 
 std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color,

@@ -22,29 +22,10 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 std::string_view kind_text(StepKind kind) {
-  switch (kind) {
-    case StepKind::kAllReduce:
-      return "all_reduce";
-    case StepKind::kAllGather:
-      return "all_gather";
-    case StepKind::kReduceScatter:
-      return "reduce_scatter";
-    case StepKind::kAllToAll:
-      return "all_to_all";
-    case StepKind::kPermute:
-      return "permute";
-    case StepKind::kChunk:
-      return "cut";
-    case StepKind::kToPartial:
-      return "make terms";
-    case StepKind::kShardToPartial:
-      return "fill with zeros";
-    case StepKind::kNothing:
-      return "nothing";
-    case StepKind::kRefused:
-      return "can't be executed";
-  }
-  return "?";
+  static constexpr std::string_view kTexts[] = {
+      "all_reduce", "all_gather", "reduce_scatter",  "all_to_all", "permute",
+      "cut",        "make terms", "fill with zeros", "nothing",    "can't be executed"};
+  return kTexts[static_cast<std::size_t>(kind)];
 }
 
 std::vector<std::string> dim_names(const PlanStep& step, const MeshLayout& layout) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/bytes_text.h"
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"
@@ -83,13 +84,10 @@ std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, co
     out += "\n" + run_text(run, color);
     if (!run.equal()) ++different;
   }
-  const char* plural = runs.size() == 1 ? "" : "s";
-  if (different > 0) {
-    return out + fmt::format("\n{} of {} run{} differ\n", different, runs.size(), plural);
-  }
+  const std::string all = counted(std::ssize(runs), "run");
+  if (different > 0) return out + fmt::format("\n{} of {} differ\n", different, all);
   const std::string open = text_of_list(not_compared(runs), ", ");
-  out += fmt::format("\nequal{}: {} run{}", open.empty() ? "" : " in what is compared", runs.size(),
-                     plural);
+  out += fmt::format("\nequal{}: {}", open.empty() ? "" : " in what is compared", all);
   return out + (open.empty() ? "\n" : fmt::format("; not compared: {}\n", open));
 }
 

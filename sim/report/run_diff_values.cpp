@@ -87,10 +87,7 @@ ValueVerdict compare_whole(const Json& a, const Json& b, double allowed) {
   return {ValueVerdict::Kind::kUndecided, text + ": compare them with run --json --values all"};
 }
 
-class ValueDiff {
- public:
-  ValueDiff(const Json& a, const Json& b) : a_(a), b_(b) {}
-
+struct ValueDiff {
   DiffSection build() {
     if (a_.contains("error") || b_.contains("error")) {
       return {"values", "not compared: a run that fails verifies none", {}, false};
@@ -115,19 +112,19 @@ class ValueDiff {
     for (const Json& value : b_.at("values")) {
       if (same_value(a_, value) == nullptr) differ(value, "only B has it");
     }
+    const auto [bitwise, envelope, undecided, differing] = counts_;
     section_.name = "values";
-    section_.text = fmt::format("{} bitwise, {} within the envelope", bitwise_, envelope_);
-    if (undecided_ > 0) section_.text += fmt::format(", {} undecided", undecided_);
-    const std::size_t different = section_.differences.size() - undecided_;
+    section_.text = fmt::format("{} bitwise, {} within the envelope", bitwise, envelope);
+    if (undecided > 0) section_.text += fmt::format(", {} undecided", undecided);
+    const std::size_t different = section_.differences.size() - undecided;
     if (different > 0) section_.text += fmt::format(", {} different", different);
     if (types_ > 0) {
       section_.text += fmt::format(", {} by type only ({})", types_, why_types_only());
-      section_.compared = bitwise_ + envelope_ > 0;
+      section_.compared = bitwise + envelope > 0;
     }
     return section_;
   }
 
- private:
   std::string why_types_only() const {
     for (const Json* run : {&a_, &b_}) {
       if (run->contains("not_verified")) return run->at("not_verified").get<std::string>();
@@ -158,19 +155,8 @@ class ValueDiff {
         if (verdict.kind > worst.kind) worst = std::move(verdict);
       }
     }
-    switch (worst.kind) {
-      case ValueVerdict::Kind::kBitwise:
-        ++bitwise_;
-        return;
-      case ValueVerdict::Kind::kEnvelope:
-        ++envelope_;
-        return;
-      case ValueVerdict::Kind::kUndecided:
-        ++undecided_;
-        break;
-      case ValueVerdict::Kind::kDifferent:
-        break;
-    }
+    ++counts_[static_cast<std::size_t>(worst.kind)];
+    if (worst.kind <= ValueVerdict::Kind::kEnvelope) return;
     std::string text = worst.text;
     if (a_.at("seed") != b_.at("seed")) {
       text += "\nthe seeds differ, and with them random inputs and draws";
@@ -181,7 +167,7 @@ class ValueDiff {
   const Json& a_;
   const Json& b_;
   DiffSection section_;
-  std::size_t bitwise_ = 0, envelope_ = 0, undecided_ = 0, types_ = 0;
+  std::size_t counts_[4] = {}, types_ = 0;  // compared values, by kind, and others
 };
 
 }  // namespace
@@ -204,6 +190,6 @@ std::string about_value(const Json& value) {
                      occurrence > 0 ? fmt::format(", assignment {}", occurrence + 1) : "");
 }
 
-DiffSection diff_values(const Json& a, const Json& b) { return ValueDiff(a, b).build(); }
+DiffSection diff_values(const Json& a, const Json& b) { return ValueDiff{a, b}.build(); }
 
 }  // namespace shardlab

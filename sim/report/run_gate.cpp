@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -102,8 +101,8 @@ const Json* find_run(const std::vector<Json>& runs, const char* key, const std::
   for (const Json& run : runs) {
     if (named_by(run, key) != name) continue;
     if (found != nullptr && std::string_view(key) == "file") {
-      fail(ErrorKind::kValue, Fix{"keep one: which of them is meant cannot be said"},
-           "--gate: two runs are of {}", name);
+      fail(Fix{"keep one: which of them is meant cannot be said"}, "--gate: two runs are of {}",
+           name);
     }
     if (found != nullptr) return nullptr;
     found = &run;
@@ -285,7 +284,7 @@ std::string gate_text(const std::vector<GatedRun>& runs) {
     for (const GatedFigure& figure : run.figures) text += figure_text(figure);
     (run.what.empty() ? over : without_figures) += run.met() ? 0 : 1;
   }
-  text += fmt::format("{} run{}, {} over", runs.size(), runs.size() == 1 ? "" : "s", over);
+  text += fmt::format("{}, {} over", counted(std::ssize(runs), "run"), over);
   return text +
          (without_figures == 0 ? "\n" : fmt::format(", {} failed or gone\n", without_figures));
 }

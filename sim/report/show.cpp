@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "base/bytes_text.h"
 #include "base/rank_ranges.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
@@ -60,8 +61,8 @@ std::string shard_text(const DTensorSpec& spec, std::size_t mesh_dim) {
   const std::int64_t length = spec.shape()[static_cast<std::size_t>(placement.dim)];
   std::string text = fmt::format("cuts dim {} ", placement.dim);
   const auto sequence = cutting_order(spec.placements(), spec.order(), placement.dim);
-  const auto place = static_cast<std::size_t>(
-      std::find(sequence.begin(), sequence.end(), mesh_dim) - sequence.begin());
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(sequence, mesh_dim) - sequence.begin());
   if (placement.is_strided_shard()) {
     text += fmt::format("in {} chunks, then each chunk in {}", placement.split_factor, count);
   } else if (place == 0) {
@@ -292,8 +293,7 @@ std::string totals_text(const DTensorSpec& spec) {
   std::vector<std::string> shapes;
   for (const auto& row : totals.shapes) {
     if (shapes.size() == kShapes) break;
-    shapes.push_back(fmt::format("{} on {} {}", bracketed(row.shape), row.ranks,
-                                 row.ranks == 1 ? "rank" : "ranks"));
+    shapes.push_back(fmt::format("{} on {}", bracketed(row.shape), counted(row.ranks, "rank")));
   }
   text += text_of_list(shapes, ", ");
   if (totals.shapes.size() > kShapes) {

@@ -166,8 +166,8 @@ class VerdictText : ReportLines {
   // The first place to look at: values that follow from a wrong one are wrong, too.
   void first_wrong() {
     const auto& values = judgement_.values;
-    if (std::count_if(values.begin(), values.end(), is_wrong) < 2) return;
-    const auto first = std::find_if(values.begin(), values.end(), is_wrong);
+    if (std::ranges::count_if(values, is_wrong) < 2) return;
+    const auto first = std::ranges::find_if(values, is_wrong);
     line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
   }
 

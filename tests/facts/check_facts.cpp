@@ -46,7 +46,7 @@ int check_facts(const CheckArguments& arguments) {
   CheckSummary summary = run.finish();
   if (!arguments.outcomes.empty()) outcomes.compare(arguments.outcomes, summary);
   if (arguments.as_scenario) return print_scenario(summary);
-  const bool json = arguments.common.output == Output::kJson;
+  const bool json = arguments.common.json;
   print_text(json ? json_line(summary.json()) + "\n" : summary.text());
   return summary.failed == 0 ? kFine : kFailed;
 }

@@ -21,7 +21,7 @@ void add_common(CLI::App& check, CommonArguments& common) {
       .add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   check.add_flag_callback(
-      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
+      "--json", [&common] { common.json = true; }, "the same facts for machines");
 }
 
 void add_options(CLI::App& check, CheckArguments& arguments) {

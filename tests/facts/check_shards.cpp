@@ -36,7 +36,7 @@ int check_shards(const CheckArguments& arguments) {
         if (!failures[i].empty()) fail(ErrorKind::kInternal, Fix{}, "{}", failures[i]);
       });
   table.seconds = watch.seconds();
-  const bool json = arguments.common.output == Output::kJson;
+  const bool json = arguments.common.json;
   print_text(json ? table.json().dump() + "\n" : table.text());
   return table.any_wrong() ? kFailed : kFine;
 }

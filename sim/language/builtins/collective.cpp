@@ -7,6 +7,7 @@
 #include "api/collectives.h"
 #include "api/tensor_ops.h"
 #include "base/fix.h"
+#include "base/fixed_text.h"
 #include "base/tensor_dim.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
@@ -21,8 +22,9 @@ Value run_all_reduce(Interpreter& in, const Value*, const Parameters& given) {
   return all_reduce(given.tensor("t"), op, group_of(in, given["group"]));
 }
 
+template <FixedText kTensor, FixedText kDim>
 Value run_all_gather(Interpreter& in, const Value*, const Parameters& given) {
-  return all_gather(given.tensor("t"), given.integer("dim"), group_of(in, given["group"]));
+  return all_gather(given.tensor(kTensor), given.integer(kDim), group_of(in, given["group"]));
 }
 
 Value run_reduce_scatter(Interpreter& in, const Value*, const Parameters& given) {
@@ -35,10 +37,11 @@ Value run_all_to_all(Interpreter& in, const Value*, const Parameters& given) {
                     group_of(in, given["group"]));
 }
 
+template <FixedText kTensor>
 Value run_broadcast(Interpreter& in, const Value*, const Parameters& given) {
   // The single-device run has the value.
   const std::int64_t source = in.plain() ? 0 : given.integer("src");
-  return broadcast(given.tensor("t"), source, group_of(in, given["group"]));
+  return broadcast(given.tensor(kTensor), source, group_of(in, given["group"]));
 }
 
 Value run_barrier(Interpreter& in, const Value*, const Parameters& given) {
@@ -58,11 +61,6 @@ ReduceOp written_reduction(const Parameters& given) {
 
 Value run_funcol_all_reduce(Interpreter& in, const Value*, const Parameters& given) {
   return all_reduce(given.tensor("self"), written_reduction(given), group_of(in, given["group"]));
-}
-
-Value run_funcol_all_gather(Interpreter& in, const Value*, const Parameters& given) {
-  return all_gather(given.tensor("self"), given.integer("gather_dim"),
-                    group_of(in, given["group"]));
 }
 
 // Chunks of unequal length: reduce_scatter() makes them, torch does not.
@@ -106,11 +104,6 @@ Value run_all_to_all_single(Interpreter& in, const Value*, CallValues call) {
   return rows_exchanged(in, {"all_to_all_single",
                              {"self", "output_split_sizes=", "input_split_sizes=", "group="},
                              std::move(call)});
-}
-
-Value run_funcol_broadcast(Interpreter& in, const Value*, const Parameters& given) {
-  const std::int64_t source = in.plain() ? 0 : given.integer("src");
-  return broadcast(given.tensor("self"), source, group_of(in, given["group"]));
 }
 
 // torch.distributed.nn.functional
@@ -166,20 +159,16 @@ Value run_nn_all_to_all(Interpreter& in, const Value*, CallValues values) {
   return all_to_all(x, send, receive, call.group());
 }
 
-Value run_wait_tensor(Interpreter&, const Value*, const Parameters& given) {
-  return given.tensor("tensor");
-}
-
 }  // namespace
 
 BuiltinTable collective_builtins() {
   static const Builtin kTable[] = {
-      {"all_gather", "(t, dim, group=)", run_all_gather},
+      {"all_gather", "(t, dim, group=)", run_all_gather<"t", "dim">},
       {"all_reduce", "(t, op=, group=)", run_all_reduce},
       {"all_to_all", "(t, split_dim, concat_dim, group=)", run_all_to_all},
       {"all_to_all_single", run_all_to_all_single},
       {"barrier", "(group=)", run_barrier},
-      {"broadcast", "(t, src, group=)", run_broadcast},
+      {"broadcast", "(t, src, group=)", run_broadcast<"t">},
       {"reduce_scatter", "(t, op, dim, group=)", run_reduce_scatter},
   };
   return kTable;
@@ -188,19 +177,20 @@ BuiltinTable collective_builtins() {
 BuiltinTable funcol_builtins() {
   static const Builtin kTable[] = {
       {"all_gather_single", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
-       run_funcol_all_gather},
+       run_all_gather<"self", "gather_dim">},
       {"all_gather_tensor", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
-       run_funcol_all_gather},
+       run_all_gather<"self", "gather_dim">},
       {"all_gather_tensor_autograd", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
-       run_funcol_all_gather},
+       run_all_gather<"self", "gather_dim">},
       {"all_reduce", "funcol.all_reduce(self, reduceOp, group, tag=)", run_funcol_all_reduce},
       {"all_to_all_single", run_funcol_all_to_all},
       {"all_to_all_single_autograd", run_funcol_all_to_all},
-      {"broadcast", "funcol.broadcast(self, src, group, tag=)", run_funcol_broadcast},
+      {"broadcast", "funcol.broadcast(self, src, group, tag=)", run_broadcast<"self">},
       {"reduce_scatter_single", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor_autograd", run_funcol_reduce_scatter},
-      {"wait_tensor", "funcol.wait_tensor(tensor)", run_wait_tensor},
+      {"wait_tensor", "funcol.wait_tensor(tensor)",
+       [](auto&, auto*, auto& given) -> Value { return given.tensor("tensor"); }},
   };
   return kTable;
 }

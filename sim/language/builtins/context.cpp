@@ -34,14 +34,6 @@ class GradModeContext final : public ContextManager {
   std::vector<bool> before_;
 };
 
-Value run_no_grad(Interpreter&, const Value*, const Parameters&) {
-  return make_context<GradModeContext>(false);
-}
-
-Value run_enable_grad(Interpreter&, const Value*, const Parameters&) {
-  return make_context<GradModeContext>(true);
-}
-
 // PyTorch's also takes effect without a `with`, and then nothing undoes it.
 Value run_set_grad_enabled(Interpreter&, const Value*, const Parameters& given) {
   return make_context<GradModeContext>(given.flag_or("mode", true));
@@ -70,10 +62,6 @@ class ImplicitReplication final : public ContextManager {
   std::vector<MixedTensors> before_;
 };
 
-Value run_implicit_replication(Interpreter&, const Value*, const Parameters&) {
-  return make_context<ImplicitReplication>();
-}
-
 class DebugMode final : public ContextManager {
  public:
   std::string_view kind() const override { return "debug mode"; }
@@ -91,10 +79,6 @@ class DebugMode final : public ContextManager {
 
 const CommDebugMode& counted_by(const Value* self) {
   return dynamic_cast<const DebugMode&>(*self->as<ObjectValue>().object).counted();
-}
-
-Value run_debug_mode(Interpreter&, const Value*, const Parameters&) {
-  return make_context<DebugMode>();
 }
 
 // The single-device run gets the counts of the ranks.
@@ -123,12 +107,16 @@ Value run_comm_counts(Interpreter& in, const Value* self, const Parameters&) {
 
 BuiltinTable context_builtins() {
   static const Builtin kTable[] = {
-      {"CommDebugMode", "()", run_debug_mode},
-      {"enable_grad", "()", run_enable_grad},
-      {"implicit_replication", "()", run_implicit_replication},
+      {"CommDebugMode", "()",
+       [](auto&, auto*, auto&) -> Value { return make_context<DebugMode>(); }},
+      {"enable_grad", "()",
+       [](auto&, auto*, auto&) -> Value { return make_context<GradModeContext>(true); }},
+      {"implicit_replication", "()",
+       [](auto&, auto*, auto&) -> Value { return make_context<ImplicitReplication>(); }},
       {"inference_mode", "(mode=)", run_inference_mode},
       {"is_grad_enabled", "()", run_is_grad_enabled},
-      {"no_grad", "()", run_no_grad},
+      {"no_grad", "()",
+       [](auto&, auto*, auto&) -> Value { return make_context<GradModeContext>(false); }},
       {"set_grad_enabled", "(mode)", run_set_grad_enabled},
   };
   return kTable;

@@ -27,8 +27,8 @@ std::vector<std::string> names_given(const Parameters& given) {
     if (name.is<std::string>()) names.push_back(name.as<std::string>());
   }
   if (names.empty() || names.size() != all.size()) {
-    fail(ErrorKind::kValue, Fix{"mesh_dim_names=(\"dp\", \"tp\")"},
-         "mesh_dim_names is {}; it must be names of dims", repr(given[kNames]));
+    fail(Fix{"mesh_dim_names=(\"dp\", \"tp\")"}, "mesh_dim_names is {}; it must be names of dims",
+         repr(given[kNames]));
   }
   return names;
 }
@@ -62,7 +62,7 @@ void read_ranks(const Parameters& given, const Value& value, std::size_t depth,
   const auto count = static_cast<std::int64_t>(items.size());
   if (init.ranks.empty() && depth == init.shape.size()) init.shape.push_back(count);
   if (items.empty() || depth >= init.shape.size() || init.shape[depth] != count) {
-    fail(ErrorKind::kValue, Fix{"write for example mesh=[[0, 1], [2, 3]]"},
+    fail(Fix{"write for example mesh=[[0, 1], [2, 3]]"},
          "DeviceMesh: argument 'mesh' is {}, not an array of ranks whose rows are of one length",
          repr(given["mesh"]));
   }
@@ -128,14 +128,13 @@ Value run_from_group(Interpreter& in, const Value*, const Parameters& given) {
   MeshLayout::Init init{.shape = {}, .names = names_given(given), .ranks = {}};
   if (list) {
     if (groups.empty() || !given.has("mesh") || init.names.empty()) {
-      fail(ErrorKind::kValue,
-           Fix{"from_group([g1, g2], \"cpu\", [[0, 1], [2, 3]], "
+      fail(Fix{"from_group([g1, g2], \"cpu\", [[0, 1], [2, 3]], "
                "mesh_dim_names=(\"dp\", \"tp\"))"},
            "DeviceMesh.from_group: several groups need mesh= and mesh_dim_names=");
     }
     init = ranks_given(in, given);
     if (init.shape.size() != groups.size()) {
-      fail(ErrorKind::kValue, Fix{"give one group for each dim of mesh="},
+      fail(Fix{"give one group for each dim of mesh="},
            "DeviceMesh.from_group: {} groups for a mesh of {} dims", groups.size(),
            init.shape.size());
     }
@@ -143,8 +142,7 @@ Value run_from_group(Interpreter& in, const Value*, const Parameters& given) {
     init.ranks = groups_by_rank(in, groups[0]).ranks(in.setup().rank);
     init.shape = {static_cast<std::int64_t>(init.ranks.size())};
     if (given.has("mesh") && ranks_given(in, given).ranks != init.ranks) {
-      fail(ErrorKind::kValue, Fix{"leave mesh= out"},
-           "DeviceMesh.from_group: mesh= is not the ranks of the group, {}",
+      fail(Fix{"leave mesh= out"}, "DeviceMesh.from_group: mesh= is not the ranks of the group, {}",
            text_of_list(init.ranks, ", "));
     }
   }
@@ -155,7 +153,7 @@ Value run_from_group(Interpreter& in, const Value*, const Parameters& given) {
     members.push_back(&group_of(in, groups[dim]));
     const auto wanted = mesh.reported->group_of(dim, in.setup().rank);
     if (std::ranges::equal(members[dim]->ranks(), wanted)) continue;
-    fail(ErrorKind::kValue, Fix{"give the ranks of the groups, in their order"},
+    fail(Fix{"give the ranks of the groups, in their order"},
          "DeviceMesh.from_group: group {} has the ranks {}, and dim {} of mesh= {}", dim,
          text_of_list(members[dim]->ranks(), ", "), dim, text_of_list(wanted, ", "));
   }
@@ -171,7 +169,7 @@ Value run_concatenate(Interpreter& in, const Value*, const Parameters& given) {
     if (item.is<MeshValue>()) views.push_back(view_of(*item.as<MeshValue>().reported));
   }
   if (views.empty() || views.size() != meshes.size()) {
-    fail(ErrorKind::kValue, Fix{"DeviceMesh._concatenate([mesh[\"dp\"], mesh[\"tp\"]])"},
+    fail(Fix{"DeviceMesh._concatenate([mesh[\"dp\"], mesh[\"tp\"]])"},
          "DeviceMesh._concatenate: {} is no list of meshes", repr(given[kList]));
   }
   const MeshLayout* layout = part_of(concatenated(views), in.setup().rank);

@@ -132,7 +132,7 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
                          std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
-    fail(ErrorKind::kValue, Fix{"leave shape= out, or give the shape of the piece"},
+    fail(Fix{"leave shape= out, or give the shape of the piece"},
          "from_local: the one piece is {}, the whole has shape [{}]", type_string(tensor),
          text_of_list(given.sizes("shape"), ", "));
   }
@@ -238,10 +238,6 @@ Value run_full_tensor(Interpreter& in, const Value*, const Parameters& given) {
   return moved(in, tensor, [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
 }
 
-Value run_detach(Interpreter&, const Value*, const Parameters& given) {
-  return detach(given.tensor("input"));
-}
-
 Value run_detach_here(Interpreter&, const Value*, const Parameters& given) {
   const DTensor input = given.tensor("input");
   detach_in_place(input);
@@ -344,7 +340,8 @@ BuiltinTable dtensor_builtins() {
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {
       {"backward", "(loss, gradient=, retain_graph=, create_graph=)", run_backward},
-      {"detach", "(input)", run_detach},
+      {"detach", "(input)",
+       [](auto&, auto*, auto& given) -> Value { return detach(given.tensor("input")); }},
       {"detach_", "(input)", run_detach_here},
       {"distribute", run_distribute},
       {"distribute_tensor", "(tensor, device_mesh=, placements=, src_data_rank=)",

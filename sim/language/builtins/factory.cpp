@@ -51,7 +51,7 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   Placing placing;
   std::vector<std::pair<std::string, Value>> rest;
   for (auto& [keyword, value] : call.keywords) {
-    const bool own = std::find(std::begin(kOwn), std::end(kOwn), keyword) != std::end(kOwn);
+    const bool own = std::ranges::find(kOwn, keyword) != std::end(kOwn);
     if (keyword == "mesh" || keyword == "device_mesh")
       placing.mesh = value;
     else if (keyword == "placements")

@@ -26,9 +26,7 @@ GroupValue group_value(const Parameters& given) {
 constexpr std::int64_t kNobody = -1;
 
 std::int64_t size_of(const Interpreter& in, const GroupValue& group) {
-  if (group.outside) return kNobody;
-  if (group.made != nullptr) return static_cast<std::int64_t>(group.made->size());
-  return group.is_world() ? in.setup().world_size : group.mesh.reported->size(group.dim);
+  return group.outside ? kNobody : reported_size(in, group);
 }
 
 Value rank_in(const Interpreter& in, const GroupValue& group) {
@@ -49,14 +47,6 @@ Value list_of(const std::vector<std::int64_t>& ranks) {
 }
 
 const GroupValue& group_of(const Value* self) { return self->as<GroupValue>(); }
-
-Value run_rank(Interpreter& in, const Value* self, const Parameters&) {
-  return rank_in(in, group_of(self));
-}
-
-Value run_size(Interpreter& in, const Value* self, const Parameters&) {
-  return size_of(in, group_of(self));
-}
 
 Value run_group_name(Interpreter&, const Value* self, CallValues) {
   return group_name(group_of(self));
@@ -89,14 +79,6 @@ Value run_size_by_name(Interpreter& in, const Value*, const Parameters& given) {
               fmt::format("_get_group_size_by_name: no process group is called '{}'", name))
       .with("mesh", in.setup().reported->text())
       .with("fix", suggest(name, names));
-}
-
-Value run_tag(Interpreter&, const Value*, const Parameters& given) {
-  return tag_of(group_value(given));
-}
-
-Value run_not_in_group(Interpreter&, const Value*, const Parameters& given) {
-  return group_value(given).outside;
 }
 
 void check_inside(const Interpreter& in, const GroupValue& group, std::string_view function) {
@@ -135,14 +117,6 @@ Value run_name_by_ranks(Interpreter& in, const Value*, const Parameters& given) 
                           tag.empty() ? "" : fmt::format(" and the tag '{}'", tag)))
       .with("mesh", in.setup().reported->text())
       .with("fix", "get_process_group_ranks(mesh.get_group(\"tp\")) says the ranks of one");
-}
-
-Value run_get_rank(Interpreter& in, const Value*, const Parameters& given) {
-  return rank_in(in, group_value(given));
-}
-
-Value run_get_world_size(Interpreter& in, const Value*, const Parameters& given) {
-  return size_of(in, group_value(given));
 }
 
 // Between a rank's place in a group and its number in the world; the answer may vary by rank.
@@ -192,25 +166,21 @@ Value run_new_group(Interpreter& in, const Value*, CallValues call) {
 }
 
 // The group of all ranks exists before the program begins, and until it has ended.
-Value run_init(Interpreter&, const Value*, const Parameters&) { return {}; }
-Value run_destroy(Interpreter&, const Value*, const Parameters&) { return {}; }
+Value run_nothing(Interpreter&, const Value*, const Parameters&) { return {}; }
 Value run_is_there(Interpreter&, const Value*, const Parameters&) { return true; }
-Value run_get_backend(Interpreter& in, const Value*, const Parameters&) {
-  return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
-}
 
 }  // namespace
 
 BuiltinTable dist_group_builtins() {
   static const Builtin kTable[] = {
-      {"destroy_process_group", "dist.destroy_process_group(group=)", run_destroy},
-      {"get_backend", "dist.get_backend(group=)", run_get_backend},
+      {"destroy_process_group", "dist.destroy_process_group(group=)", run_nothing},
+      {"get_backend", "dist.get_backend(group=)", run_backend_name},
       {"get_global_rank", run_translated<true>},
       {"get_group_rank", run_translated<false>},
       {"init_process_group",
        "dist.init_process_group(backend=, init_method=, timeout=, world_size=, rank=, store=, "
        "group_name=, pg_options=, device_id=)",
-       run_init},
+       run_nothing},
       {"is_available", "dist.is_initialized()", run_is_there},
       {"is_initialized", "dist.is_initialized()", run_is_there},
       {"new_group", run_new_group},
@@ -222,12 +192,16 @@ BuiltinTable dist_group_builtins() {
 BuiltinTable group_builtins() {
   static const Builtin kTable[] = {
       {"_get_group_size_by_name", "(group_name)", run_size_by_name},
-      {"_get_group_tag", "(group)", run_tag},
-      {"_rank_not_in_group", "(group)", run_not_in_group},
+      {"_get_group_tag", "(group)",
+       [](auto&, auto*, auto& given) -> Value { return tag_of(group_value(given)); }},
+      {"_rank_not_in_group", "(group)",
+       [](auto&, auto*, auto& given) -> Value { return group_value(given).outside; }},
       {"_resolve_group_name_by_ranks_and_tag", "(ranks, tag)", run_name_by_ranks},
       {"get_process_group_ranks", "(group=)", run_ranks},
-      {"get_rank", "(group=)", run_get_rank},
-      {"get_world_size", "(group=)", run_get_world_size},
+      {"get_rank", "(group=)",
+       [](auto& in, auto*, auto& given) -> Value { return rank_in(in, group_value(given)); }},
+      {"get_world_size", "(group=)",
+       [](auto& in, auto*, auto& given) -> Value { return size_of(in, group_value(given)); }},
   };
   return kTable;
 }
@@ -236,8 +210,10 @@ BuiltinTable group_methods() {
   static const Builtin kTable[] = {
       {"_get_backend_name", "()", run_backend_name},
       {"group_name", run_group_name, Member::kValue},
-      {"rank", "()", run_rank},
-      {"size", "()", run_size},
+      {"rank", "()",
+       [](auto& in, auto* self, auto&) -> Value { return rank_in(in, group_of(self)); }},
+      {"size", "()",
+       [](auto& in, auto* self, auto&) -> Value { return size_of(in, group_of(self)); }},
   };
   return kTable;
 }

@@ -36,7 +36,7 @@ constexpr std::string_view kHookName[] = {"register_full_backward_pre_hook",
 
 const Value& hook_of(const Parameters& given) {
   const Value& hook = given["hook"];
-  if (hook.is<FunctionValue>() || hook.is<BuiltinValue>() || hook.is<OpValue>()) return hook;
+  if (hook.is<FunctionValue, BuiltinValue, OpValue>()) return hook;
   given.refuse("hook", "a function", "scaled, after def scaled(gradient): return gradient * 2");
 }
 

@@ -74,7 +74,7 @@ class LocalMap final : public Callable {
       const Placements placements = placements_in(wanted, x.ndim());
       if (x.spec()->placements() != placements) {
         if (!redistributes_) {
-          fail(ErrorKind::kValue, Fix{"redistribute_inputs=True moves it, or x.redistribute(...)"},
+          fail(Fix{"redistribute_inputs=True moves it, or x.redistribute(...)"},
                "local_map: argument {} is {}, in_placements have {}", index, type_string(x),
                to_string(placements));
         }

@@ -1,6 +1,5 @@
 // Gradients clipped by the norm of all of them, as torch.nn.utils does. Norms of one mesh are
 // combined there; of several, each is made whole on its own and the total is a plain tensor.
-#include <cmath>
 
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
@@ -22,8 +21,8 @@ std::vector<DTensor> tensor_list(const Parameters& given, std::string_view name)
     if (item.is_tensor()) tensors.push_back(item.as<DTensor>());
   }
   if (value.is_sequence() && tensors.size() == items.size()) return tensors;
-  fail(ErrorKind::kValue, Fix{"give a list of tensors: [w, b]"}, "{} is {}, not a list of tensors",
-       name, a_kind(value));
+  fail(Fix{"give a list of tensors: [w, b]"}, "{} is {}, not a list of tensors", name,
+       a_kind(value));
 }
 
 const MeshLayout* mesh_of_tensor(const DTensor& x) {

@@ -24,10 +24,6 @@ Value make_partial(Interpreter&, const Value*, const Parameters& given) {
   return Placement::partial(has ? reduction_of(given["reduce_op"]) : ReduceOp::kSum);
 }
 
-Value make_replicate(Interpreter&, const Value*, const Parameters&) {
-  return Placement::replicate();
-}
-
 Value make_norm_partial(Interpreter&, const Value*, const Parameters& given) {
   return Placement::norm_partial(given.number("n"));
 }
@@ -54,10 +50,6 @@ Value run_is_shard(Interpreter&, const Value* self, const Parameters& given) {
   return of.is_plain_shard() && (!given.has("dim") || of.dim == given.integer("dim"));
 }
 
-Value run_is_replicate(Interpreter&, const Value* self, const Parameters&) {
-  return placement(self).is_replicate();
-}
-
 Value run_is_partial(Interpreter&, const Value* self, const Parameters& given) {
   const Placement& of = placement(self);
   return of.is_partial() && (!given.has("reduce_op") || of.op == reduction_of(given["reduce_op"]));
@@ -71,7 +63,7 @@ BuiltinTable placement_builtins() {
       {"P", "(reduce_op=)", make_partial},
       {"Partial", "(reduce_op=)", make_partial},
       {"Placement", make_placement},
-      {"Replicate", "()", make_replicate},
+      {"Replicate", "()", [](auto&, auto*, auto&) -> Value { return Placement::replicate(); }},
       {"S", "(dim)", make_shard},
       {"SS", "(dim, split_factor)", make_strided_shard},
       {"Shard", "(dim)", make_shard},
@@ -84,7 +76,8 @@ BuiltinTable placement_methods() {
   static const Builtin kTable[] = {
       {"dim", run_field<"dim">, Member::kValue},
       {"is_partial", "(reduce_op=)", run_is_partial},
-      {"is_replicate", "()", run_is_replicate},
+      {"is_replicate", "()",
+       [](auto&, auto* self, auto&) -> Value { return placement(self).is_replicate(); }},
       {"is_shard", "(dim=)", run_is_shard},
       {"reduce_op", run_field<"reduce_op">, Member::kValue},
       {"split_factor", run_field<"split_factor">, Member::kValue},

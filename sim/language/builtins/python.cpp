@@ -410,7 +410,7 @@ Value run_zip(Interpreter& in, const Value*, CallValues call) {
 Value run_reversed(Interpreter& in, const Value*, CallValues call) {
   check_count(call, "reversed(items)", 1, 1);
   Values items = in.iterate(call.positional[0]);
-  std::reverse(items.begin(), items.end());
+  std::ranges::reverse(items);
   return make_list(std::move(items));
 }
 
@@ -423,7 +423,7 @@ Value run_sorted(Interpreter& in, const Value*, CallValues call) {
   const Values items = in.iterate(given["iterable"]), keys = keys_of(in, items, key);
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return in.truth(in.compare(first, keys[a], keys[b]));
   });
   Values out;
@@ -464,8 +464,7 @@ Value run_filter(Interpreter& in, const Value*, CallValues call) {
 Value run_callable(Interpreter&, const Value*, CallValues call) {
   check_count(call, "callable(x)", 1, 1);
   const Value& value = call.positional[0];
-  return value.is<FunctionValue>() || value.is<BuiltinValue>() || value.is<OpValue>() ||
-         value.is<RowValue>();
+  return value.is<FunctionValue, BuiltinValue, OpValue, RowValue>();
 }
 
 // The types that isinstance() knows, each the function that makes its values.

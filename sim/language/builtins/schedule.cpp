@@ -50,8 +50,8 @@ Value run_pipeline_schedule(Interpreter& in, const Value*, CallValues call) {
   const PipelineSchedule schedule = read_pipeline_schedule(read_text(path), receives);
   const CheckedSchedule checked = check_schedule(schedule);
   for (const RefusedAction& one : checked.refused) {
-    fail(ErrorKind::kValue, Fix{"shardlab prove " + path}, "{}: rank {}, action {} {}: {}", path,
-         one.rank, one.index, one.action, one.reason);
+    fail(Fix{"shardlab prove " + path}, "{}: rank {}, action {} {}: {}", path, one.rank, one.index,
+         one.action, one.reason);
   }
   if (in.setup().sink != nullptr) {
     in.setup().sink->schedule_read(checked.live, computations_of(schedule, checked.steps));

@@ -5,7 +5,6 @@
 
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/language/builtins/spmd_moves.h"
 #include "sim/language/run/mesh_value.h"

@@ -16,7 +16,6 @@
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/log/marks.h"

@@ -110,10 +110,6 @@ DTensor transposed(Interpreter& in, const DTensor& tensor) {
   return in.tensor_op("permute", {tensor, make_tuple(reversed)});
 }
 
-Value run_element_size(Interpreter&, const Value* self, const Parameters&) {
-  return item_bytes(self_tensor(self).dtype());
-}
-
 // Programs do not choose devices.
 Value run_cuda(Interpreter&, const Value* self, CallValues) { return *self; }
 
@@ -172,7 +168,8 @@ BuiltinTable tensor_methods() {
       {"detach_", run_function<"detach_">},
       {"cuda", run_cuda},
       {"dim", "()", run_dim},
-      {"element_size", "()", run_element_size},
+      {"element_size", "()",
+       [](auto&, auto* self, auto&) -> Value { return item_bytes(self_tensor(self).dtype()); }},
       {"full_tensor", run_function<"full_tensor">},
       {"item", run_item},
       {"nelement", "numel()", run_numel},
@@ -189,8 +186,7 @@ BuiltinTable tensor_methods() {
 }
 
 bool is_tensor_attribute(std::string_view name) {
-  return std::find(std::begin(kAttributes), std::end(kAttributes), name) != std::end(kAttributes) ||
-         name == "mH";
+  return std::ranges::find(kAttributes, name) != std::end(kAttributes) || name == "mH";
 }
 
 void refuse_attribute(const Value& object, std::string_view name, const OpRegistry& registry) {
@@ -202,7 +198,7 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
     known.assign(std::begin(kAttributes), std::end(kAttributes));
     add(tensor_methods());
     for (std::string& op : torch_names(registry)) known.push_back(std::move(op));
-  } else if (object.is_sequence() || object.is<DictValue>() || object.is<std::string>() ||
+  } else if (object.is_sequence() || object.is<DictValue, std::string>() ||
              members_of(object).data() != container_methods().data()) {
     add(members_of(object));
   }

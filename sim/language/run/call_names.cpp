@@ -47,15 +47,15 @@ bool is_collective(std::string_view name) {
 std::string_view module_of(const ast::Expression& object) {
   constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol", kNn = "nn",
                              kSpmd = "spmd";
-  if (const auto* name = std::get_if<ast::Name>(&object.node)) {
+  if (const auto* name = object.get<ast::Name>()) {
     return name->id == "dist"     ? kDist
            : name->id == "funcol" ? kFuncol
            : name->id == "spmd"   ? kSpmd
                                   : std::string_view();
   }
-  const auto* attribute = std::get_if<ast::Attribute>(&object.node);
+  const auto* attribute = object.get<ast::Attribute>();
   if (attribute == nullptr) return {};
-  const auto* outer = std::get_if<ast::Name>(&attribute->object->node);
+  const auto* outer = attribute->object->get<ast::Name>();
   if (attribute->name == "distributed" && outer != nullptr && outer->id == "torch") return kDist;
   const std::string_view above = module_of(*attribute->object);
   if (above == kDist && attribute->name == "_functional_collectives") return kFuncol;
@@ -71,10 +71,10 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
 }
 
 OwnCollective own_collective(const ast::Expression& function) {
-  if (const auto* name = std::get_if<ast::Name>(&function.node)) {
+  if (const auto* name = function.get<ast::Name>()) {
     return is_collective(name->id) ? OwnCollective::kGives : OwnCollective::kNone;
   }
-  const auto* attribute = std::get_if<ast::Attribute>(&function.node);
+  const auto* attribute = function.get<ast::Attribute>();
   const std::string_view module =
       attribute != nullptr ? module_of(*attribute->object) : std::string_view();
   if (module.empty()) return OwnCollective::kNone;
@@ -91,19 +91,19 @@ OwnCollective own_collective(const ast::Expression& function) {
 OwnCollective own_collective(const ast::Call& call) { return own_collective(*call.function); }
 
 std::string_view last_name(const ast::Expression& function) {
-  if (const auto* name = std::get_if<ast::Name>(&function.node)) return name->id;
-  const auto* attribute = std::get_if<ast::Attribute>(&function.node);
+  if (const auto* name = function.get<ast::Name>()) return name->id;
+  const auto* attribute = function.get<ast::Attribute>();
   return attribute == nullptr ? std::string_view() : std::string_view(attribute->name);
 }
 
 const ast::Expression* read_by(const ast::Call& call) {
-  if (const auto* method = std::get_if<ast::Attribute>(&call.function->node)) {
+  if (const auto* method = call.function->get<ast::Attribute>()) {
     const std::string_view name = method->name;
     const bool reads = name == "item" || name == "tolist";
     return reads && call.arguments.empty() ? method->object.get() : nullptr;
   }
   constexpr std::string_view kReaders[] = {"bool", "float", "int", "print"};
-  const auto* name = std::get_if<ast::Name>(&call.function->node);
+  const auto* name = call.function->get<ast::Name>();
   const bool reads = name != nullptr && is_one_of(kReaders, name->id);
   return reads && call.arguments.size() == 1 ? call.arguments[0].value.get() : nullptr;
 }

@@ -64,20 +64,20 @@ class NameChecker {
   // defs bind at the top.
   void find_attributes(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
-      if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) {
+      if (const auto* assign = statement.get<ast::Assign>()) {
         for (const auto& target : assign->targets) find_attributes(*target);
-      } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
+      } else if (const auto* own = statement.get<ast::Class>()) {
         for (const std::string& name : ast::bound_names(own->body)) attributes_.insert(name);
-      } else if (const auto* outer = std::get_if<ast::OuterNames>(&statement.node)) {
+      } else if (const auto* outer = statement.get<ast::OuterNames>()) {
         if (outer->global) globals_.insert(outer->names.begin(), outer->names.end());
       }
       ast::for_each_block(statement, [this](const ast::Block& inner) { find_attributes(inner); });
     }
   }
   void find_attributes(const ast::Expression& target) {
-    const auto* attribute = std::get_if<ast::Attribute>(&target.node);
+    const auto* attribute = target.get<ast::Attribute>();
     if (attribute != nullptr) attributes_.insert(attribute->name);
-    const auto* tuple = std::get_if<ast::Tuple>(&target.node);
+    const auto* tuple = target.get<ast::Tuple>();
     if (tuple == nullptr) return;
     for (const auto& item : tuple->items) find_attributes(*item);
   }
@@ -122,10 +122,10 @@ class NameChecker {
   // A collective that returns a new tensor which is never used: people mean the one that writes its
   // argument.
   void check_taken(const ast::Expression& dropped) {
-    if (const auto* comprehension = std::get_if<ast::Comprehension>(&dropped.node)) {
+    if (const auto* comprehension = dropped.get<ast::Comprehension>()) {
       return check_taken(*comprehension->element);
     }
-    const auto* call = std::get_if<ast::Call>(&dropped.node);
+    const auto* call = dropped.get<ast::Call>();
     if (call == nullptr || own_collective(*call) != OwnCollective::kGives) return;
     const std::string name = called_name(*call->function);
     if (name == "barrier" || name == "wait_tensor" || name.empty()) return;
@@ -139,13 +139,13 @@ class NameChecker {
 
   // "all_reduce" if that is not the program's own; empty if it is.
   std::string called_name(const ast::Expression& function) const {
-    if (const auto* name = std::get_if<ast::Name>(&function.node)) {
+    if (const auto* name = function.get<ast::Name>()) {
       const bool own = locals_.contains(name->id) || globals_.contains(name->id);
       return own ? "" : name->id;
     }
     const auto& attribute = std::get<ast::Attribute>(function.node);
     const ast::Expression* module = attribute.object.get();
-    while (const auto* inner = std::get_if<ast::Attribute>(&module->node)) {
+    while (const auto* inner = module->get<ast::Attribute>()) {
       module = inner->object.get();
     }
     return called_name(*module).empty() ? "" : attribute.name;
@@ -153,16 +153,16 @@ class NameChecker {
 
   // Names of a target are bound by it; indices in it are read.
   void check_target(const ast::Expression& target) {
-    if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
+    if (const auto* subscript = target.get<ast::Subscript>()) {
       check(*subscript->object);
       check(*subscript->index);
-    } else if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+    } else if (const auto* attribute = target.get<ast::Attribute>()) {
       check(*attribute->object);
-    } else if (const auto* tuple = std::get_if<ast::Tuple>(&target.node)) {
+    } else if (const auto* tuple = target.get<ast::Tuple>()) {
       for (const auto& item : tuple->items) check_target(*item);
-    } else if (const auto* list = std::get_if<ast::List>(&target.node)) {
+    } else if (const auto* list = target.get<ast::List>()) {
       for (const auto& item : list->items) check_target(*item);
-    } else if (const auto* rest = std::get_if<ast::Starred>(&target.node)) {
+    } else if (const auto* rest = target.get<ast::Starred>()) {
       check_target(*rest->value);
     }
   }
@@ -184,7 +184,7 @@ class NameChecker {
   }
   void visit_expression(const ast::Expression& at, const ast::Name& node) {
     const bool bound = locals_.contains(node.id) || globals_.contains(node.id) ||
-                       std::find(hidden_.begin(), hidden_.end(), node.id) != hidden_.end();
+                       std::ranges::find(hidden_, node.id) != hidden_.end();
     if (bound || find_global(node.id, registry_)) return;
     auto known = global_names(registry_);
     known.insert(known.begin(), globals_.begin(), globals_.end());
@@ -236,7 +236,7 @@ class NameChecker {
 
   // A number of [params] with the name of a namespace: F.linear is then no function.
   void check_not_hidden(const ast::Attribute& node) {
-    const auto* name = std::get_if<ast::Name>(&node.object->node);
+    const auto* name = node.object->get<ast::Name>();
     if (name == nullptr || !numbers_.contains(name->id) || locals_.contains(name->id)) return;
     const auto hidden = find_global(name->id, registry_);
     if (!hidden || !hidden->is<ModuleValue>()) return;
@@ -247,13 +247,13 @@ class NameChecker {
 
   // "torch.nn" for an expression that names a module; empty for anything else.
   std::optional<std::string> module_path(const ast::Expression& expression) {
-    if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
+    if (const auto* name = expression.get<ast::Name>()) {
       if (locals_.contains(name->id) || globals_.contains(name->id)) return std::nullopt;
       const auto found = find_global(name->id, registry_);
       if (found && found->is<ModuleValue>()) return found->as<ModuleValue>().path;
       return std::nullopt;
     }
-    const auto* attribute = std::get_if<ast::Attribute>(&expression.node);
+    const auto* attribute = expression.get<ast::Attribute>();
     if (attribute == nullptr) return std::nullopt;
     const auto outer = module_path(*attribute->object);
     if (!outer) return std::nullopt;

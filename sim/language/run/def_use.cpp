@@ -25,7 +25,7 @@ constexpr std::string_view kGrad = ".grad";
 
 bool mentions_mesh(const ast::Expression& expression) {
   return ast::any_part(expression, [](const ast::Expression& part) {
-    const auto* name = std::get_if<ast::Name>(&part.node);
+    const auto* name = part.get<ast::Name>();
     return name != nullptr && name->id == "mesh";
   });
 }
@@ -33,13 +33,13 @@ bool mentions_mesh(const ast::Expression& expression) {
 }  // namespace
 
 static void look_at(const ast::Expression& part, ProgramTraits& traits) {
-  if (const auto* name = std::get_if<ast::Name>(&part.node)) {
+  if (const auto* name = part.get<ast::Name>()) {
     traits.reads_world = traits.reads_world || names_world(name->id);
     traits.reads_rank = traits.reads_rank || names_rank(name->id);
     traits.asserts_close = traits.asserts_close || name->id == "assert_close";
     traits.leaves = traits.leaves || leaves_the_mesh(name->id);
   }
-  const auto* member = std::get_if<ast::Attribute>(&part.node);
+  const auto* member = part.get<ast::Attribute>();
   if (member == nullptr) return;
   const bool collective = own_collective(part) != OwnCollective::kNone;
   traits.leaves = traits.leaves || leaves_the_mesh(member->name) || collective;

@@ -41,8 +41,8 @@ FlowWalk::Arguments FlowWalk::arguments_of(const ast::Call& call) {
 }
 
 FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Call& node) {
-  const auto* method = std::get_if<ast::Attribute>(&node.function->node);
-  const auto* name = std::get_if<ast::Name>(&node.function->node);
+  const auto* method = node.function->get<ast::Attribute>();
+  const auto* name = node.function->get<ast::Name>();
   const std::string_view last = last_name(*node.function);
   const std::uint32_t begin = at.span.begin;
   if (own_collective(node) == OwnCollective::kFills && (sends(last) || receives(last))) {
@@ -82,7 +82,7 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Call& node) 
     return result;
   }
   const Held function = evaluate(*node.function);
-  if (const auto* maker = std::get_if<ast::Call>(&node.function->node)) {
+  if (const auto* maker = node.function->get<ast::Call>()) {
     constexpr std::string_view kTyped[] = {"local_map", "no_typecheck"};
     if (is_one_of(kTyped, last_name(*maker->function)) && node.arguments.size() == 1) {
       return evaluate(*node.arguments[0].value);
@@ -402,10 +402,7 @@ static std::string reduction_of(const ast::Call& call) {
   std::string found = "sum";
   for (const ast::CallArgument& argument : call.arguments) {
     std::string text(last_name(*argument.value));
-    const auto* constant = std::get_if<ast::Constant>(&argument.value->node);
-    if (constant != nullptr && std::holds_alternative<std::string>(constant->value)) {
-      text = std::get<std::string>(constant->value);
-    }
+    if (const auto* written = argument.value->constant<std::string>()) text = *written;
     std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
     if (std::ranges::find(kReductions, text) != std::end(kReductions)) found = text;
   }

@@ -20,8 +20,8 @@ constexpr std::int64_t kMostSteps = 400'000;  // beyond it loops are passed thro
 
 // A further name for a value that has one: b = a, g = w.grad.
 bool names_again(const ast::Expression& value) {
-  if (std::holds_alternative<ast::Name>(value.node)) return true;
-  const auto* attribute = std::get_if<ast::Attribute>(&value.node);
+  if (value.is<ast::Name>()) return true;
+  const auto* attribute = value.get<ast::Attribute>();
   return attribute != nullptr && (attribute->name == "grad" || attribute->name == "data");
 }
 
@@ -301,11 +301,11 @@ void FlowWalk::execute(const ast::Block& block) {
 
 void FlowWalk::assign(const ast::Expression& target, const Held& value, std::uint32_t begin,
                       bool alias) {
-  if (const auto* name = std::get_if<ast::Name>(&target.node)) {
+  if (const auto* name = target.get<ast::Name>()) {
     return define(name->id, value, begin, alias);
   }
-  const auto* tuple = std::get_if<ast::Tuple>(&target.node);
-  const auto* list = std::get_if<ast::List>(&target.node);
+  const auto* tuple = target.get<ast::Tuple>();
+  const auto* list = target.get<ast::List>();
   if (tuple != nullptr || list != nullptr) {
     const auto& parts = tuple != nullptr ? tuple->items : list->items;
     const bool pairs = value.items.size() == parts.size();
@@ -314,10 +314,10 @@ void FlowWalk::assign(const ast::Expression& target, const Held& value, std::uin
     }
     return;
   }
-  if (const auto* starred = std::get_if<ast::Starred>(&target.node)) {
+  if (const auto* starred = target.get<ast::Starred>()) {
     return assign(*starred->value, value, begin, false);
   }
-  if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+  if (const auto* attribute = target.get<ast::Attribute>()) {
     const Held object = evaluate(*attribute->object);
     const Held written = attribute->name == "grad" ? gradient_of(object) : object;
     if (attribute->name == "grad") {  // the former one does not count
@@ -331,7 +331,7 @@ void FlowWalk::assign(const ast::Expression& target, const Held& value, std::uin
     }
     return write(written, content(value), begin);
   }
-  const auto* subscript = std::get_if<ast::Subscript>(&target.node);
+  const auto* subscript = target.get<ast::Subscript>();
   if (subscript == nullptr) return;
   const Held object = evaluate(*subscript->object), index = evaluate(*subscript->index);
   Ids from = content(value);
@@ -351,7 +351,7 @@ void FlowWalk::run_node(const ast::Statement&, const ast::ExpressionStatement& n
 
 void FlowWalk::run_node(const ast::Statement& at, const ast::Assign& node) {
   const Held value = evaluate(*node.value);
-  const auto* tuple = std::get_if<ast::Tuple>(&node.value->node);
+  const auto* tuple = node.value->get<ast::Tuple>();
   const bool alias =
       tuple != nullptr
           ? std::ranges::all_of(tuple->items, [](const auto& item) { return names_again(*item); })
@@ -377,7 +377,7 @@ void FlowWalk::run_node(const ast::Statement& at, const ast::AugmentedAssign& no
   for (const Id id : content(after)) {
     if (graph_.nodes_[id].begin == at.span.begin) note_factor(id, node.op, before, value);
   }
-  const auto* name = std::get_if<ast::Name>(&node.target->node);
+  const auto* name = node.target->get<ast::Name>();
   if (name != nullptr) {
     define(name->id, after, at.span.begin, false);
   } else if (before.memory.empty()) {
@@ -457,7 +457,7 @@ void FlowWalk::run_node(const ast::Statement& at, const ast::For& node) {
   const Id decision = decides(at.span.begin, passes);
   graph_.nodes_[decision].name = "passes";
   loop(decision, [&] {
-    const auto* name = std::get_if<ast::Name>(&node.target->node);
+    const auto* name = node.target->get<ast::Name>();
     Held item = item_of(items);
     // A loop takes all entries.
     if (has_entries(items))
@@ -500,7 +500,7 @@ void FlowWalk::run_node(const ast::Statement&, const ast::Def& node) {
 
 void FlowWalk::run_node(const ast::Statement&, const ast::Class& node) {
   for (const ast::Statement& member : node.body) {
-    const auto* def = std::get_if<ast::Def>(&member.node);
+    const auto* def = member.get<ast::Def>();
     if (def != nullptr) methods_[def->function->path] = def->function.get();
   }
   Held value;

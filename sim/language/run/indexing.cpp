@@ -130,10 +130,7 @@ std::size_t dims_of(const DTensor& index) {
   return index.dtype() == DType::kBool ? std::max<std::size_t>(index.ndim(), 1) : 1;
 }
 
-class TensorIndexer {
- public:
-  TensorIndexer(Interpreter& in, DTensor tensor) : in_(in), tensor_(std::move(tensor)) {}
-
+struct TensorIndexer {
   DTensor apply(const Values& parts) {
     const DTensor part = sliced(parts);
     return advanced_ ? in_.tensor_op("index", {part, indices()}) : part;
@@ -168,7 +165,6 @@ class TensorIndexer {
   /// One for each dim or mask, None where there is none.
   Value indices() const { return make_list(indices_); }
 
- private:
   void step(const Value& part) {
     if (part.is_none()) {
       tensor_ = in_.tensor_op("unsqueeze", {tensor_, dim_});
@@ -243,7 +239,7 @@ DTensor fitting(Interpreter& in, DTensor value, const DTensor& part, const DTens
 /// x[index] = value.
 void store_at_indices(Interpreter& in, const DTensor& tensor, const Values& parts,
                       const Value& value) {
-  TensorIndexer indexer(in, tensor);
+  TensorIndexer indexer{in, tensor};
   const DTensor part = indexer.sliced(parts);
   DTensor values;
   if (value.is_number()) {
@@ -270,7 +266,7 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
   }
   const DTensor part = [&] {
     const TargetScope target;
-    return TensorIndexer(in, tensor).apply(parts);
+    return TensorIndexer{in, tensor}.apply(parts);
   }();
   if (value.is_number()) {
     in.call_op("fill_", {{part, value}, {}});
@@ -284,7 +280,7 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
 Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* tensor = object.get<DTensor>()) {
     const CheckScope subscript(Checks::kSubscript);
-    return TensorIndexer(*this, *tensor).apply(key_parts(*this, *setup_.registry, key));
+    return TensorIndexer{*this, *tensor}.apply(key_parts(*this, *setup_.registry, key));
   }
   if (object.is_sequence()) return index_sequence(object, key);
   if (const auto* text = object.get<std::string>()) return index_text(*text, key);

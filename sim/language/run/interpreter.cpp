@@ -88,7 +88,7 @@ const Value* Interpreter::find(const std::string& name) const {
 std::vector<std::string> Interpreter::names() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : globals_) names.push_back(name);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -454,9 +454,8 @@ void Interpreter::report_read(std::string (*name_of)(const ast::Expression&),
 
 // Elements that are read, and names, are reported where they are made.
 void Interpreter::report_number(const ast::Expression& by, const Value& value) {
-  const auto* call = std::get_if<ast::Call>(&by.node);
-  const bool known = std::holds_alternative<ast::Constant>(by.node) ||
-                     (call != nullptr && read_by(*call) != nullptr);
+  const auto* call = by.get<ast::Call>();
+  const bool known = by.is<ast::Constant>() || (call != nullptr && read_by(*call) != nullptr);
   if (setup_.sink == nullptr || !value.is_number() || known) return;
   const std::string full = full_name(ast::print(by));
   setup_.sink->number_shown(full, occurrences_[full]++, value, {setup_.program->source, by.span});
@@ -513,7 +512,7 @@ std::string Interpreter::full_name(const std::string& name) const {
 
 // An empty statement span: the names of a loop, which are not reported.
 void Interpreter::assign(const ast::Expression& target, const Value& value, SourceSpan statement) {
-  if (const auto* name = std::get_if<ast::Name>(&target.node)) {
+  if (const auto* name = target.get<ast::Name>()) {
     const bool told = setup_.sink != nullptr && statement.end > statement.begin;
     const Value* before = !told               ? nullptr
                           : frame_ == nullptr ? find(name->id)
@@ -523,14 +522,14 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     if (told) report(name->id, value, statement);
     return;
   }
-  if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
+  if (const auto* subscript = target.get<ast::Subscript>()) {
     const Value object = evaluate(*subscript->object);
     const Value key = evaluate(*subscript->index);
     enter(target.span);
     const Value place = settle(key);
     return set_index(object, place, settle(value));
   }
-  if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+  if (const auto* attribute = target.get<ast::Attribute>()) {
     const Value object = evaluate(*attribute->object);
     enter(attribute->name_span);
     if (attribute->name == "grad" && object.is_tensor() && value.is_none()) {
@@ -550,11 +549,10 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
 
 // A name with a star takes what the others leave.
 void Interpreter::unpack(const ast::Expression& target, const Values& items, SourceSpan statement) {
-  const auto* tuple = std::get_if<ast::Tuple>(&target.node);
+  const auto* tuple = target.get<ast::Tuple>();
   const auto& names = tuple != nullptr ? tuple->items : std::get<ast::List>(target.node).items;
-  const auto star = std::ranges::find_if(names, [](const ast::ExpressionPtr& name) {
-    return std::holds_alternative<ast::Starred>(name->node);
-  });
+  const auto star = std::ranges::find_if(
+      names, [](const ast::ExpressionPtr& name) { return name->is<ast::Starred>(); });
   const bool starred = star != names.end();
   if (starred ? items.size() + 1 < names.size() : items.size() != names.size()) {
     enter(target.span);
@@ -568,7 +566,7 @@ void Interpreter::unpack(const ast::Expression& target, const Values& items, Sou
   }
   std::size_t next = 0;
   for (const ast::ExpressionPtr& name : names) {
-    const auto* rest = std::get_if<ast::Starred>(&name->node);
+    const auto* rest = name->get<ast::Starred>();
     if (rest == nullptr) {
       assign(*name, items[next++], statement);
       continue;

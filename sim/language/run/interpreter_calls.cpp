@@ -65,7 +65,7 @@ bool takes_sizes(const Value& function) {
     return builtin->self == nullptr &&
            find_builtin(factory_builtins(), builtin->builtin->name) != nullptr;
   }
-  return function.is<OpValue>() || function.is<RowValue>() || function.is<ModuleValue>();
+  return function.is<OpValue, RowValue, ModuleValue>();
 }
 
 }  // namespace

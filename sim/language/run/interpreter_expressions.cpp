@@ -69,7 +69,7 @@ namespace {
 
 // A number with the name of a namespace: F.linear is then no function.
 void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
-  const auto* name = std::get_if<ast::Name>(&node.object->node);
+  const auto* name = node.object->get<ast::Name>();
   if (name == nullptr) return;
   const auto hidden = find_global(name->id, registry);
   if (!hidden || !hidden->is<ModuleValue>()) return;
@@ -97,11 +97,11 @@ void add_keywords(CallValues& call, const Value& value) {
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
   const bool shown = shown_ == &expression;
   // A method is called on its object directly; everything else is evaluated first.
-  const auto* method = std::get_if<ast::Attribute>(&node.function->node);
+  const auto* method = node.function->get<ast::Attribute>();
   const Value target = evaluate(method != nullptr ? *method->object : *node.function);
   CallValues call;
   call.positional.reserve(node.arguments.size());
-  const auto* name = std::get_if<ast::Name>(&node.function->node);
+  const auto* name = node.function->get<ast::Name>();
   const bool prints = name != nullptr && std::string_view(name->id) == "print";
   for (const ast::CallArgument& argument : node.arguments) {
     if (prints) shown_ = argument.value.get();
@@ -212,7 +212,7 @@ Values Interpreter::items_in(const std::vector<ast::ExpressionPtr>& display) {
   Values items;
   items.reserve(display.size());
   for (const auto& item : display) {
-    const auto* rest = std::get_if<ast::Starred>(&item->node);
+    const auto* rest = item->get<ast::Starred>();
     if (rest == nullptr) {
       items.push_back(evaluate(*item));
       continue;
@@ -228,14 +228,14 @@ namespace {
 
 // Known where Python compiles it.
 bool is_constant(const ast::ExpressionPtr& item) {
-  if (const auto* unary = std::get_if<ast::Unary>(&item->node)) return is_constant(unary->operand);
-  if (const auto* binary = std::get_if<ast::Binary>(&item->node)) {
+  if (const auto* unary = item->get<ast::Unary>()) return is_constant(unary->operand);
+  if (const auto* binary = item->get<ast::Binary>()) {
     return is_constant(binary->left) && is_constant(binary->right);
   }
-  if (const auto* tuple = std::get_if<ast::Tuple>(&item->node)) {
+  if (const auto* tuple = item->get<ast::Tuple>()) {
     return std::ranges::all_of(tuple->items, is_constant);
   }
-  return std::holds_alternative<ast::Constant>(item->node);
+  return item->is<ast::Constant>();
 }
 
 // Python makes a set of three or more constants when it compiles, once more for its table of

@@ -121,7 +121,7 @@ class LocalProgram {
 std::shared_ptr<const ast::Function> last_def(const ast::Program& program) {
   std::shared_ptr<const ast::Function> def;
   for (const ast::Statement& statement : program.body) {
-    const auto* node = std::get_if<ast::Def>(&statement.node);
+    const auto* node = statement.get<ast::Def>();
     if (node == nullptr) {
       refuse(*program.source, statement.span, "a local program is defs and nothing else",
              "move it into the def");

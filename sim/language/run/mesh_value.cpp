@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const Value& key) {
     }
     if (!names.empty() && names.size() == items_of(key).size()) return names;
   }
-  fail(ErrorKind::kValue, Fix{"write mesh[\"tp\"], or mesh[\"dp\", \"tp\"]"},
+  fail(Fix{"write mesh[\"tp\"], or mesh[\"dp\", \"tp\"]"},
        "the index of a mesh must be names of its dims, not {}", repr(key));
 }
 
@@ -242,8 +242,7 @@ GroupValue group_value_of(const Interpreter& interpreter, const Value& group) {
   } else if (const auto* mesh = group.get<MeshValue>(); mesh && mesh->layout->ndim() == 1) {
     return {.mesh = *mesh, .dim = 0};
   } else {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("use \"world\" or one of: {}", text_of_list(layout->names(), ", "))},
+    fail(Fix{fmt::format("use \"world\" or one of: {}", text_of_list(layout->names(), ", "))},
          "a group must be a process group, the name of a mesh dim or a mesh of one dim, not {}",
          repr(group));
   }
@@ -298,19 +297,17 @@ std::string name_of_group(const Interpreter& in, const std::vector<std::int64_t>
 
 void check_ranks(const Interpreter& in, std::vector<std::int64_t> ranks) {
   if (ranks.empty()) {
-    fail(ErrorKind::kValue, Fix{"name the ranks: dist.new_group([0, 2])"},
-         "new_group: a group has one rank or more");
+    fail(Fix{"name the ranks: dist.new_group([0, 2])"}, "new_group: a group has one rank or more");
   }
   std::ranges::sort(ranks);
   const auto twice = std::ranges::adjacent_find(ranks);
   if (twice != ranks.end()) {
-    fail(ErrorKind::kValue, Fix{"name each rank once"}, "new_group: rank {} is named twice",
-         *twice);
+    fail(Fix{"name each rank once"}, "new_group: rank {} is named twice", *twice);
   }
   const std::int64_t world = in.setup().world_size;
   for (const std::int64_t rank : ranks) {
     if (rank >= 0 && rank < world) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("name ranks from 0 to {}", world - 1)},
+    fail(Fix{fmt::format("name ranks from 0 to {}", world - 1)},
          "new_group: there is no rank {} in a world of {} ranks", rank, world);
   }
 }
@@ -342,8 +339,8 @@ GroupValue new_group(Interpreter& in, std::vector<std::int64_t> ranks) {
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh) {
   if (mesh.is_none()) return interpreter.default_mesh();
   if (const auto* given = mesh.get<MeshValue>()) return given->layout;
-  fail(ErrorKind::kValue, Fix{"pass mesh, or leave it out for the scenario's mesh"},
-       "'mesh' is {}; it must be a mesh", a_kind(mesh));
+  fail(Fix{"pass mesh, or leave it out for the scenario's mesh"}, "'mesh' is {}; it must be a mesh",
+       a_kind(mesh));
 }
 
 }  // namespace shardlab

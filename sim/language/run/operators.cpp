@@ -140,8 +140,7 @@ bool combine_in_place(ast::BinaryOp op, DictEntries& a, const DictEntries& b) {
 bool contains(const Value& container, const Value& item) {
   if (container.is_sequence()) {
     const Values& items = items_of(container);
-    return std::any_of(items.begin(), items.end(),
-                       [&](const Value& other) { return equal(other, item); });
+    return std::ranges::any_of(items, [&](const Value& other) { return equal(other, item); });
   }
   if (const auto* dict = container.get<DictValue>()) return dict->entries->find(item) != nullptr;
   if (const auto* text = container.get<std::string>(); text && item.is<std::string>()) {

@@ -193,6 +193,21 @@ struct Expression {
                Subscript, Slice, List, Tuple, Dict, Set, Comprehension, Starred, Walrus,
                FormatString>
       node;
+
+  /// The node, the constant, if it is of this type; else null.
+  template <typename T>
+  const T* get() const {
+    return std::get_if<T>(&node);
+  }
+  template <typename T>
+  const T* constant() const {
+    const auto* found = get<Constant>();
+    return found == nullptr ? nullptr : std::get_if<T>(&found->value);
+  }
+  template <typename... Ts>
+  bool is() const {
+    return (std::holds_alternative<Ts>(node) || ...);
+  }
 };
 
 /// The body of a program, a def, a loop or a branch.
@@ -329,6 +344,15 @@ struct Statement {
   std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Class, With,
                Return, Assert, Try, Delete, OuterNames, Pass, Break, Continue>
       node;
+
+  template <typename T>
+  const T* get() const {
+    return std::get_if<T>(&node);
+  }
+  template <typename... Ts>
+  bool is() const {
+    return (std::holds_alternative<Ts>(node) || ...);
+  }
 };
 
 /// A whole text and its statements. Keeps the text alive, so that spans stay valid.

@@ -45,7 +45,7 @@ struct Printer {
 
   std::string operator()(const Name& name) const { return name.id; }
   std::string operator()(const Attribute& node) const {
-    const bool number = std::holds_alternative<Constant>(node.object->node);
+    const bool number = node.object->is<Constant>();
     const std::string object = print(*node.object);
     return (number ? "(" + object + ")" : object) + "." + node.name;
   }
@@ -86,7 +86,7 @@ struct Printer {
   }
   std::string operator()(const Subscript& node) const {
     std::string index;
-    if (const auto* tuple = std::get_if<Tuple>(&node.index->node); tuple && !tuple->items.empty()) {
+    if (const auto* tuple = node.index->get<Tuple>(); tuple && !tuple->items.empty()) {
       index = list(tuple->items) + (tuple->items.size() == 1 ? "," : "");
     } else {
       index = print(*node.index);

@@ -168,60 +168,59 @@ bool any_part(const Block& block, const std::function<bool(const Expression&)>& 
 }
 
 std::string_view base_name(const Expression& target) {
-  if (const auto* name = std::get_if<Name>(&target.node)) return name->id;
-  if (const auto* subscript = std::get_if<Subscript>(&target.node)) {
+  if (const auto* name = target.get<Name>()) return name->id;
+  if (const auto* subscript = target.get<Subscript>()) {
     return base_name(*subscript->object);
   }
-  if (const auto* attribute = std::get_if<Attribute>(&target.node)) {
+  if (const auto* attribute = target.get<Attribute>()) {
     return base_name(*attribute->object);
   }
   return {};
 }
 
 void collect_targets(const Expression& target, std::vector<std::string>& names) {
-  if (const auto* name = std::get_if<Name>(&target.node)) names.push_back(name->id);
-  if (const auto* tuple = std::get_if<Tuple>(&target.node)) {
+  if (const auto* name = target.get<Name>()) names.push_back(name->id);
+  if (const auto* tuple = target.get<Tuple>()) {
     for (const auto& item : tuple->items) collect_targets(*item, names);
   }
-  if (const auto* list = std::get_if<List>(&target.node)) {
+  if (const auto* list = target.get<List>()) {
     for (const auto& item : list->items) collect_targets(*item, names);
   }
-  if (const auto* rest = std::get_if<Starred>(&target.node)) collect_targets(*rest->value, names);
+  if (const auto* rest = target.get<Starred>()) collect_targets(*rest->value, names);
 }
 
 namespace {
 
 void collect_walruses(const Expression& expression, std::vector<std::string>& names) {
-  if (const auto* walrus = std::get_if<Walrus>(&expression.node)) names.push_back(walrus->name);
+  if (const auto* walrus = expression.get<Walrus>()) names.push_back(walrus->name);
   for_each_part(expression, [&](const Expression& part) { collect_walruses(part, names); });
 }
 
 void collect(const Block& block, std::vector<std::string>& names) {
   for (const Statement& statement : block) {
-    const bool inner = std::holds_alternative<Def>(statement.node) ||
-                       std::holds_alternative<Class>(statement.node);
+    const bool inner = statement.is<Def, Class>();
     for_each_part(
         statement, [&](const Expression& part) { collect_walruses(part, names); },
         [&](const Block& body) {
           if (!inner) collect(body, names);
         });
-    if (const auto* assign = std::get_if<Assign>(&statement.node)) {
+    if (const auto* assign = statement.get<Assign>()) {
       for (const auto& target : assign->targets) collect_targets(*target, names);
-    } else if (const auto* augmented = std::get_if<AugmentedAssign>(&statement.node)) {
+    } else if (const auto* augmented = statement.get<AugmentedAssign>()) {
       collect_targets(*augmented->target, names);
-    } else if (const auto* loop = std::get_if<For>(&statement.node)) {
+    } else if (const auto* loop = statement.get<For>()) {
       collect_targets(*loop->target, names);
-    } else if (const auto* with = std::get_if<With>(&statement.node)) {
+    } else if (const auto* with = statement.get<With>()) {
       for (const auto& item : with->items) {
         if (item.target) collect_targets(*item.target, names);
       }
-    } else if (const auto* guarded = std::get_if<Try>(&statement.node)) {
+    } else if (const auto* guarded = statement.get<Try>()) {
       for (const auto& handler : guarded->handlers) {
         if (!handler.name.empty()) names.push_back(handler.name);
       }
-    } else if (const auto* def = std::get_if<Def>(&statement.node)) {
+    } else if (const auto* def = statement.get<Def>()) {
       names.push_back(def->function->name);
-    } else if (const auto* own = std::get_if<Class>(&statement.node)) {
+    } else if (const auto* own = statement.get<Class>()) {
       names.push_back(own->name);
     }
   }
@@ -232,7 +231,7 @@ void collect(const Block& block, std::vector<std::string>& names) {
 std::vector<std::string> bound_names(const Block& block) {
   std::vector<std::string> names;
   collect(block, names);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }

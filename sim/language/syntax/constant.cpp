@@ -13,11 +13,7 @@ namespace shardlab {
 
 namespace {
 
-class Evaluator {
- public:
-  Evaluator(const SourceText& source, const Environment& environment)
-      : source_(source), environment_(environment) {}
-
+struct Evaluator {
   Literal value(const ast::Expression& expression) const {
     try {
       return std::visit([&](const auto& node) { return visit(expression, node); }, expression.node);
@@ -37,7 +33,6 @@ class Evaluator {
            "write a number, a param or a mesh dim");
   }
 
- private:
   static Literal literal(Number number) {
     return std::visit([](auto value) { return Literal(value); }, number);
   }
@@ -63,8 +58,8 @@ class Evaluator {
   }
 
   Literal visit(const ast::Expression& expression, const ast::Name& node) const {
-    const auto found = std::find_if(environment_.begin(), environment_.end(),
-                                    [&](const auto& entry) { return entry.first == node.id; });
+    const auto found = std::ranges::find_if(
+        environment_, [&](const auto& entry) { return entry.first == node.id; });
     if (found != environment_.end()) return found->second;
     std::vector<std::string> known;
     for (const auto& [name, value] : environment_) known.push_back(name);
@@ -119,7 +114,7 @@ class Evaluator {
   }
 
   Literal visit(const ast::Expression& expression, const ast::Call& node) const {
-    const auto* name = std::get_if<ast::Name>(&node.function->node);
+    const auto* name = node.function->get<ast::Name>();
     const std::string called = name != nullptr ? name->id : "";
     std::vector<Number> values;
     for (const auto& argument : node.arguments) {
@@ -131,8 +126,8 @@ class Evaluator {
     }
     const auto less = [](Number a, Number b) { return compare(ast::CompareOp::kLess, a, b); };
     if (!values.empty()) {
-      if (called == "min") return literal(*std::min_element(values.begin(), values.end(), less));
-      if (called == "max") return literal(*std::max_element(values.begin(), values.end(), less));
+      if (called == "min") return literal(*std::ranges::min_element(values, less));
+      if (called == "max") return literal(*std::ranges::max_element(values, less));
     }
     if (values.size() == 1) {
       const Number only = values[0];
@@ -168,7 +163,7 @@ std::string to_string(const Literal& literal) {
 
 Number evaluate_number(const SourceText& source, SourceSpan range, const Environment& environment) {
   const ast::ExpressionPtr expression = parse_expression(source, range);
-  return Evaluator(source, environment).number(*expression);
+  return Evaluator{source, environment}.number(*expression);
 }
 
 std::int64_t evaluate_integer(const SourceText& source, SourceSpan range,

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 
 #include "base/read_real.h"
 
@@ -354,7 +353,7 @@ class Lexer : Literals {
              "write the name with a-z, A-Z, 0-9 and _");
     }
     std::string word(text_.substr(start, at_ - start));
-    const bool keyword = std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end();
+    const bool keyword = std::ranges::find(kKeywords, word) != kKeywords.end();
     push(keyword ? TokenKind::kKeyword : TokenKind::kName, {start, at_}, std::move(word));
   }
 

@@ -145,13 +145,13 @@ ExpressionPtr Parser::item(bool named) {
 }
 
 void Parser::refuse_lone_star(const ast::Expression& expression) const {
-  if (!std::holds_alternative<ast::Starred>(expression.node)) return;
+  if (!expression.is<ast::Starred>()) return;
   refuse(source_, expression.span, "a value with a star is not in a list or a tuple",
          "write [*a], or *a, with a comma");
 }
 
 ExpressionPtr Parser::walrus(ExpressionPtr target) {
-  const auto* name = std::get_if<ast::Name>(&target->node);
+  const auto* name = target->get<ast::Name>();
   if (name == nullptr) {
     refuse(source_, target->span, "':=' binds a name alone", "write it as (n := value)");
   }
@@ -317,9 +317,8 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
   if (keyword) {
     argument.keyword = next().text;
     next();
-    const bool twice = std::any_of(
-        before.begin(), before.end(),
-        [&](const ast::CallArgument& other) { return other.keyword == argument.keyword; });
+    const bool twice = std::ranges::any_of(
+        before, [&](const ast::CallArgument& other) { return other.keyword == argument.keyword; });
     if (twice) {
       refuse(source_, start, fmt::format("'{}' is given twice", argument.keyword),
              "leave one of them out");
@@ -527,22 +526,20 @@ ExpressionPtr Parser::target_list() {
 
 void Parser::check_target(const ast::Expression& target) const {
   const auto check_all = [&](const std::vector<ExpressionPtr>& items) {
-    const auto starred = [](const ExpressionPtr& item) {
-      return std::holds_alternative<ast::Starred>(item->node);
-    };
+    const auto starred = [](const ExpressionPtr& item) { return item->is<ast::Starred>(); };
     if (std::ranges::count_if(items, starred) > 1) {
       refuse(source_, target.span, "two targets have a star", "leave one of them out");
     }
     for (const auto& item : items) {
-      const auto* rest = std::get_if<ast::Starred>(&item->node);
+      const auto* rest = item->get<ast::Starred>();
       check_target(rest != nullptr ? *rest->value : *item);
     }
   };
-  if (std::holds_alternative<ast::Name>(target.node)) return;
-  if (std::holds_alternative<ast::Subscript>(target.node)) return;
-  if (std::holds_alternative<ast::Attribute>(target.node)) return;
-  if (const auto* tuple = std::get_if<ast::Tuple>(&target.node)) return check_all(tuple->items);
-  if (const auto* list = std::get_if<ast::List>(&target.node)) return check_all(list->items);
+  if (target.is<ast::Name>()) return;
+  if (target.is<ast::Subscript>()) return;
+  if (target.is<ast::Attribute>()) return;
+  if (const auto* tuple = target.get<ast::Tuple>()) return check_all(tuple->items);
+  if (const auto* list = target.get<ast::List>()) return check_all(list->items);
   refuse(source_, target.span, "this cannot be assigned to", "assign to a name");
 }
 

@@ -133,7 +133,7 @@ ast::Statement Parser::simple() {
   if (at_keyword("import") || at_keyword("from")) return import_statement();
   if (at_keyword("raise")) return raise_statement();
   if (at_keyword("del")) return del_statement();
-  if (std::find(kOutside.begin(), kOutside.end(), token.text) != kOutside.end()) {
+  if (std::ranges::find(kOutside, token.text) != kOutside.end()) {
     refuse_at(token, fmt::format("'{}' is not part of the language", token.text), kStatements);
   }
   return expression_or_assignment();
@@ -145,7 +145,7 @@ ast::Statement Parser::expression_or_assignment() {
   const auto span = [&] { return join(start, last_span()); };
   if (accept_operator("=")) {
     // f = lambda x: ... is def f(x): ...
-    const auto* named = std::get_if<ast::Name>(&target->node);
+    const auto* named = target->get<ast::Name>();
     if (named != nullptr && at_keyword("lambda")) lambda_name_ = named->id;
     ast::Assign assign;
     do {
@@ -159,8 +159,7 @@ ast::Statement Parser::expression_or_assignment() {
   for (int i = 0; i <= static_cast<int>(ast::BinaryOp::kRight); ++i) {
     const auto op = static_cast<ast::BinaryOp>(i);
     if (!at_operator(fmt::format("{}=", to_string(op)))) continue;
-    const bool several = std::holds_alternative<ast::Tuple>(target->node) ||
-                         std::holds_alternative<ast::List>(target->node);
+    const bool several = target->is<ast::Tuple, ast::List>();
     if (several) refuse(source_, target->span, "this cannot be assigned to", "assign to a name");
     check_target(*target);
     next();
@@ -169,8 +168,7 @@ ast::Statement Parser::expression_or_assignment() {
   }
   if (at_operator(":")) {
     check_target(*target);
-    if (std::holds_alternative<ast::Tuple>(target->node) ||
-        std::holds_alternative<ast::List>(target->node)) {
+    if (target->is<ast::Tuple, ast::List>()) {
       refuse(source_, target->span, "only one target can have an annotation",
              "leave the annotation out");
     }
@@ -286,8 +284,8 @@ ast::Statement Parser::del_statement() {
   ast::Delete items;
   do {
     ExpressionPtr target = postfix();
-    const bool item = std::holds_alternative<ast::Subscript>(target->node);
-    if (!item && !std::holds_alternative<ast::Name>(target->node)) {
+    const bool item = target->is<ast::Subscript>();
+    if (!item && !target->is<ast::Name>()) {
       refuse(source_, target->span, "'del' of what is no name and no item", "write del d[key]");
     }
     (item ? items.items : names.targets).push_back(std::move(target));
@@ -429,14 +427,14 @@ namespace {
 using Ids = std::set<std::string, std::less<>>;
 
 void read_names(const ast::Expression& expression, Ids& ids) {
-  if (const auto* name = std::get_if<ast::Name>(&expression.node)) ids.insert(name->id);
+  if (const auto* name = expression.get<ast::Name>()) ids.insert(name->id);
   ast::for_each_part(expression, [&](const ast::Expression& part) { read_names(part, ids); });
 }
 
 // `inner`: names that defs in the block read from around them.
 void read_names(const ast::Block& block, Ids& ids, Ids& inner) {
   for (const ast::Statement& statement : block) {
-    const auto* def = std::get_if<ast::Def>(&statement.node);
+    const auto* def = statement.get<ast::Def>();
     if (def != nullptr) inner.insert(def->function->free.begin(), def->function->free.end());
     ast::for_each_part(
         statement, [&](const ast::Expression& part) { read_names(part, ids); },
@@ -497,7 +495,7 @@ ast::Statement Parser::decorated_def() {
   while (accept_operator("@")) {
     const Token& first = peek();
     ExpressionPtr context = postfix();
-    const auto* call = std::get_if<ast::Call>(&context->node);
+    const auto* call = context->get<ast::Call>();
     const std::string called = ast::print(call != nullptr ? *call->function : *context);
     const std::string_view last = std::string_view(called).substr(called.rfind('.') + 1);
     const bool types = call != nullptr && !call->arguments.empty();
@@ -672,9 +670,8 @@ std::vector<ast::Parameter> Parser::parameters_until(std::string_view close) {
       refuse_at(token, "a parameter after the one with '**'", "write it before that one");
     }
     ast::Parameter parameter = this->parameter(close, named);
-    const bool twice = std::any_of(out.begin(), out.end(), [&](const ast::Parameter& other) {
-      return other.name == parameter.name;
-    });
+    const bool twice = std::ranges::any_of(
+        out, [&](const ast::Parameter& other) { return other.name == parameter.name; });
     if (twice) {
       refuse_at(token, fmt::format("two parameters are called '{}'", parameter.name),
                 "give each parameter a name of its own");

@@ -29,8 +29,7 @@ std::string_view SourceText::text(SourceSpan span) const {
 
 std::uint32_t SourceText::root_offset(std::uint32_t offset) const {
   if (!parent_) return std::min(offset, static_cast<std::uint32_t>(text_.size()));
-  const auto next = std::upper_bound(runs_.begin(), runs_.end(), offset,
-                                     [](std::uint32_t at, const Run& run) { return at < run.at; });
+  const auto next = std::ranges::upper_bound(runs_, offset, {}, &Run::at);
   const Run& run = *(next - 1);
   return parent_->root_offset(run.from + (offset - run.at));
 }
@@ -38,7 +37,7 @@ std::uint32_t SourceText::root_offset(std::uint32_t offset) const {
 SourcePlace SourceText::place(std::uint32_t offset) const {
   const SourceText& file = root();
   const std::uint32_t at = root_offset(offset);
-  const auto next = std::upper_bound(file.line_starts_.begin(), file.line_starts_.end(), at);
+  const auto next = std::ranges::upper_bound(file.line_starts_, at);
   const auto start = *(next - 1);
   const auto characters =
       std::count_if(file.text_.begin() + start, file.text_.begin() + at, starts_character);

@@ -42,8 +42,8 @@ Value Builtin::run(Interpreter& interpreter, const Value* self, CallValues call)
 }
 
 const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const Builtin& builtin) { return builtin.name == name; });
+  const auto found =
+      std::ranges::find_if(table, [&](const Builtin& builtin) { return builtin.name == name; });
   return found == table.end() ? nullptr : &*found;
 }
 
@@ -160,8 +160,7 @@ const Value& Parameters::operator[](std::string_view name) const {
 }
 
 bool Parameters::given(std::string_view name) const {
-  return std::any_of(given_.begin(), given_.end(),
-                     [&](const auto& entry) { return entry.first == name; });
+  return std::ranges::any_of(given_, [&](const auto& entry) { return entry.first == name; });
 }
 
 bool Parameters::has(std::string_view name) const { return !(*this)[name].is_none(); }

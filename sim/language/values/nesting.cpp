@@ -78,10 +78,10 @@ void check_stored(const Value& container, const Value& item) {
 }
 
 void store(const DictValue& dict, const Value& key, const Value& value) {
-  if (!key.is_number() && !key.is<std::string>() && !key.is<TupleValue>() && !key.is_none() &&
-      !key.is<MeshValue>() && !key.is<GroupValue>()) {
-    fail(ErrorKind::kValue, Fix{"use a number, a string, a tuple or None"}, "{} cannot be {}",
-         a_kind(key), is_set(dict) ? "in a set" : "a key of a dict");
+  if (!key.is_number() && !key.is<std::string, TupleValue>() && !key.is_none() &&
+      !key.is<MeshValue, GroupValue>()) {
+    fail(Fix{"use a number, a string, a tuple or None"}, "{} cannot be {}", a_kind(key),
+         is_set(dict) ? "in a set" : "a key of a dict");
   }
   check_stored(dict, key);
   check_stored(dict, value);

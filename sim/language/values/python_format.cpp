@@ -123,26 +123,10 @@ class Formatter {
     const std::uint64_t size =
         value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     Parts parts{sign_of(value < 0), "", "", ""};
-    if (spec_.alternate && spec_.type != 0 && spec_.type != 'd') {
-      parts.prefix = {'0', spec_.type};
-    }
-    switch (spec_.type) {
-      case 'b':
-        parts.digits = fmt::format("{:b}", size);
-        break;
-      case 'o':
-        parts.digits = fmt::format("{:o}", size);
-        break;
-      case 'x':
-        parts.digits = fmt::format("{:x}", size);
-        break;
-      case 'X':
-        parts.digits = fmt::format("{:X}", size);
-        break;
-      default:
-        parts.digits = fmt::format("{}", size);
-    }
     const bool decimal = spec_.type == 0 || spec_.type == 'd';
+    if (spec_.alternate && !decimal) parts.prefix = {'0', spec_.type};
+    const std::string pattern = fmt::format("{{:{}}}", decimal ? 'd' : spec_.type);
+    parts.digits = fmt::format(fmt::runtime(pattern), size);
     if (spec_.grouping == ',' && !decimal) refuse("',' groups decimal digits");
     return filled(std::move(parts), '>', decimal ? 3 : 4);
   }

@@ -35,8 +35,7 @@ namespace {
 bool varies_in(const Value& value, std::int64_t& items) {
   count_item(items);
   const auto any = [&](const Values& values) {
-    return std::any_of(values.begin(), values.end(),
-                       [&](const Value& item) { return varies_in(item, items); });
+    return std::ranges::any_of(values, [&](const Value& item) { return varies_in(item, items); });
   };
   if (value.is<RankValue>()) return true;
   if (value.is_sequence()) return any(items_of(value));
@@ -50,8 +49,7 @@ bool varies_in(const Value& value, std::int64_t& items) {
 }  // namespace
 
 bool varies(const Values& values) {
-  return std::any_of(values.begin(), values.end(),
-                     [](const Value& value) { return varies(value); });
+  return std::ranges::any_of(values, [](const Value& value) { return varies(value); });
 }
 
 bool varies(const Value& value) {

@@ -29,24 +29,6 @@ Recorder::Number recorded(const Value& value) {
   return std::get<0>(number_of(value));
 }
 
-// Null if the result is no int, or no symbol.
-const char* arithmetic_name(ast::BinaryOp op) {
-  switch (op) {
-    case ast::BinaryOp::kAdd:
-      return "+";
-    case ast::BinaryOp::kSub:
-      return "-";
-    case ast::BinaryOp::kMul:
-      return "*";
-    case ast::BinaryOp::kFloorDiv:
-      return "//";
-    case ast::BinaryOp::kMod:
-      return "%";
-    default:
-      return nullptr;
-  }
-}
-
 // The value with `change` applied to every size in it.
 Value changed(const Value& value, const auto& change) {
   return replaced(value, [&](const Value& part) -> std::optional<Value> {
@@ -106,11 +88,11 @@ Value SizeTrace::numel(const DTensor& x) {
 }
 
 Value SizeTrace::arithmetic(ast::BinaryOp op, const Value& a, const Value& b) {
-  const char* name = arithmetic_name(op);
+  const std::string name(ast::to_string(op));
   const auto takes_part = [](const Value& value) {
     return size_of(value) != nullptr || value.is<std::int64_t>();
   };
-  if (name == nullptr || !takes_part(a) || !takes_part(b)) return {};
+  if (!takes_part(a) || !takes_part(b)) return {};
   const auto now = size_arithmetic(name, now_of(a), now_of(b));
   if (!now) return {};
   return made(recorder_.number(name, recorded(a), recorded(b)), *now);

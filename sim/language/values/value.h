@@ -147,11 +147,11 @@ class Value {
   /// Without it an int would be as close to bool and double as to std::int64_t.
   Value(int value) : variant_(std::int64_t{value}) {}
 
-  /// Members by type: tests for a T, returns the T (which it must be), or null if it is something
-  /// else.
-  template <typename T>
+  /// Members by type: tests for one of Ts, returns the T (which it must be), or null if it is
+  /// something else.
+  template <typename... Ts>
   bool is() const {
-    return std::holds_alternative<T>(variant_);
+    return (std::holds_alternative<Ts>(variant_) || ...);
   }
   template <typename T>
   const T& as() const {

@@ -53,10 +53,7 @@ class Writer {
   }
 };
 
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
+struct Reader {
   Value value() {
     const char kind = take(1)[0];
     switch (kind) {
@@ -82,7 +79,6 @@ class Reader {
     }
   }
 
- private:
   std::string_view take(std::size_t count) {
     check_invariant(count <= bytes_.size(), "a value was sent whole");
     const std::string_view taken = bytes_.substr(0, count);
@@ -121,6 +117,6 @@ std::string bytes_of(const Value& value) {
   return std::move(writer.bytes);
 }
 
-Value value_of_bytes(std::string_view bytes) { return Reader(bytes).value(); }
+Value value_of_bytes(std::string_view bytes) { return Reader{bytes}.value(); }
 
 }  // namespace shardlab
