@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "sim/autopsy/flight_job.h"
@@ -57,14 +58,18 @@ class Examination : FlightJob {
     bool sizes = false;              ///< in sizes or dtypes alone
   };
 
-  // The ranks of each word, or of each one that is alike.
+  // The word, or the one that it is alike to; -1: there is no such record.
+  std::int32_t key(const Parting& parting, std::size_t rank, std::int64_t record) const {
+    const FlightEntry* entry = at(rank, record);
+    if (entry == nullptr) return -1;
+    return parting.sizes ? entry->word : numbers_.alike(entry->word);
+  }
+
   std::map<std::int32_t, std::vector<std::size_t>> words_at(const Parting& parting,
                                                             std::int64_t record) const {
     std::map<std::int32_t, std::vector<std::size_t>> found;
     for (const std::size_t rank : parting.role) {
-      const FlightEntry* entry = at(rank, record);
-      if (entry != nullptr)
-        found[parting.sizes ? entry->word : numbers_.alike(entry->word)].push_back(rank);
+      if (at(rank, record) != nullptr) found[key(parting, rank, record)].push_back(rank);
     }
     return found;
   }
@@ -73,6 +78,7 @@ class Examination : FlightJob {
     for (std::int64_t record = first_record(dumps_, role); record != kNoRecord;
          record = next_record(dumps_, role, record)) {
       bool differ = false, parts = false;
+      std::int64_t time = std::numeric_limits<std::int64_t>::max();
       const FlightEntry* first = nullptr;
       std::vector<std::size_t> ended;
       for (const std::size_t rank : role) {
@@ -82,30 +88,42 @@ class Examination : FlightJob {
           continue;
         }
         if (first == nullptr) first = entry;
+        time = std::min(time, entry->created_ns);
         differ = differ || entry->word != first->word;
         parts = parts || (differ && numbers_.alike(entry->word) != numbers_.alike(first->word));
       }
       const bool sizes = differ && !parts && is_unfit(role, record);
       parts = parts || sizes;
       if (first == nullptr || (!parts && ended.empty())) continue;
-      Parting parting{.time = first->created_ns, .record = record, .role = role, .ended = {}};
-      parting.sizes = sizes;
+      Parting parting{time, record, role, {}, sizes};
       if (!parts) parting.ended = std::move(ended);
-      for (const std::size_t rank : role) {
-        const FlightEntry* entry = at(rank, record);
-        if (entry != nullptr) parting.time = std::min(parting.time, entry->created_ns);
-      }
       return parting;
     }
     return std::nullopt;
   }
 
+  // The word of most is right here, too: they have ended, or go on.
   void stopped(const Parting& parting) {
-    result_.kind = AutopsyKind::kStopped;
-    result_.culprits = ranks_of(parting.ended);
-    result_.rank = result_.culprits.front();
     const auto words = words_at(parting, parting.record);
-    set_ours(words.begin()->second, parting.record);
+    const std::vector<std::size_t>& on = words.begin()->second;
+    const FlightEntry& call = *at(on.front(), parting.record);
+    std::size_t called = 0, ended = 0;
+    for (const std::int64_t member : group_of(on.front(), call).ranks) {
+      const auto other = index_of_.find(member);
+      if (other == index_of_.end()) continue;
+      const bool came = call.message || has_called(other->second, on.front(), call);
+      came ? ++called : ended += head_of(other->second) == nullptr ? 1 : 0;
+    }
+    const bool extra = called < ended;
+    result_.kind = extra ? AutopsyKind::kExtra : AutopsyKind::kStopped;
+    result_.culprits = ranks_of(extra ? on : parting.ended);
+    result_.rank = result_.culprits.front();
+    set_ours(on, parting.record);
+    if (extra) {
+      result_.theirs = std::exchange(result_.ours, -1);
+      result_.their_place = result_.our_place;
+      result_.others = ranks_of(parting.ended);
+    }
     set_before(parting);
   }
 
@@ -120,37 +138,47 @@ class Examination : FlightJob {
     if (words.size() == 1) result_.before = at(words.begin()->second[0], parting.record - 1)->word;
   }
 
+  std::int32_t voted(const Parting& parting, std::int32_t word) const {
+    return parting.sizes ? numbers_.loose(word) : numbers_.alike(word);
+  }
+
   // The next word after the longest context that was seen before: in other roles, and in the past
-  // of the role itself. Counts by loose word.
-  std::map<std::int32_t, int> expected_next(const Parting& parting) const {
+  // of the role itself. Sizes may be other ones each time, and count where they alone differ.
+  std::map<std::int32_t, std::size_t> expected_next(const Parting& parting) const {
     constexpr std::size_t kMostContext = 64, kMostRanks = 32;
     std::vector<std::int32_t> context;
     for (std::int64_t i = parting.record - 1; context.size() < kMostContext; --i) {
       const FlightEntry* entry = at(parting.role.front(), i);
       if (entry == nullptr) break;
-      context.push_back(numbers_.loose(entry->word));
+      context.push_back(numbers_.alike(entry->word));
     }
-    std::map<std::int32_t, int> votes;
-    std::size_t best = 1, ranks = 0;
+    // Votes of each rank after its longest context.
+    std::vector<std::pair<std::size_t, std::set<std::int32_t>>> all_votes;
     const auto look = [&](std::size_t rank, std::int64_t end) {
+      auto& [best, votes] = all_votes.emplace_back(1, std::set<std::int32_t>{});
       const std::vector<FlightEntry>& all = dumps_[rank].entries;
       for (std::size_t j = 1; j < all.size() && all[j].record < end; ++j) {
         std::size_t same = 0;
         while (same < context.size() && same < j &&
-               numbers_.loose(all[j - 1 - same].word) == context[same]) {
+               numbers_.alike(all[j - 1 - same].word) == context[same]) {
           ++same;
         }
         if (same < best) continue;
         if (same > best) votes.clear();
         best = same;
-        ++votes[numbers_.loose(all[j].word)];
+        votes.insert(voted(parting, all[j].word));
       }
     };
-    for (std::size_t i = 0; i < dumps_.size() && ranks < kMostRanks; ++i) {
+    for (std::size_t i = 0; i < dumps_.size() && all_votes.size() < kMostRanks; ++i) {
       const bool same_role = std::ranges::find(parting.role, i) != parting.role.end();
-      if (!same_role && ++ranks > 0) look(i, std::numeric_limits<std::int64_t>::max());
+      if (!same_role) look(i, std::numeric_limits<std::int64_t>::max());
     }
     look(parting.role.front(), parting.record);
+    // A window that begins earlier has a longer one; those of other programs have short ones.
+    std::map<std::int32_t, std::size_t> votes;
+    for (const auto& [best, words] : all_votes) {
+      for (const std::int32_t word : words) votes[word] += best * best;
+    }
     return votes;
   }
 
@@ -161,11 +189,11 @@ class Examination : FlightJob {
     std::ranges::sort(counts, std::greater());
     std::int32_t right = counts[0].second;
     if (counts[0].first == counts[1].first) {
-      const std::map<std::int32_t, int> votes = expected_next(parting);
+      const std::map<std::int32_t, std::size_t> votes = expected_next(parting);
       const auto votes_for = [&](std::int32_t word) {
         const auto found =
-            votes.find(numbers_.loose(at(words.at(word).front(), parting.record)->word));
-        return found == votes.end() ? 0 : found->second;
+            votes.find(voted(parting, at(words.at(word).front(), parting.record)->word));
+        return found == votes.end() ? std::size_t{0} : found->second;
       };
       const auto rivals = [&](const auto& one) { return one.first == counts[0].first; };
       for (const auto& one : counts) {
@@ -193,29 +221,28 @@ class Examination : FlightJob {
     result_.kind = kind_of(*other, longest(agree), odd, parting);
   }
 
-  std::size_t longest(const std::vector<std::size_t>& ranks) const {
-    return *std::ranges::max_element(
-        ranks, {}, [&](std::size_t rank) { return dumps_[rank].entries.back().record; });
-  }
-
+  // The change after which the ranks agree for longest.
   AutopsyKind kind_of(std::size_t odd, std::size_t right, const std::vector<std::size_t>& all_odd,
                       const Parting& parting) const {
     const std::int64_t record = parting.record;
     const FlightEntry& own = *at(odd, record);
     const FlightWord &a = words_[own.word], &b = words_[at(right, record)->word];
-    const auto key = [&](std::int32_t word) { return parting.sizes ? word : numbers_.alike(word); };
-    const auto next = [&](std::size_t rank) {
-      const FlightEntry* entry = at(rank, record + 1);
-      return entry == nullptr ? -1 : key(entry->word);
-    };
-    const std::int32_t wrong = key(own.word), wanted = key(at(right, record)->word);
-    const bool comes_later = next(right) == wrong;
-    const bool exchanged = comes_later && next(odd) == wanted;
-    if (exchanged) return AutopsyKind::kCrossed;
-    if (a.group == b.group && a.kind() == b.kind() && a.file == b.file && a.line == b.line) {
+    const bool comes_later = key(parting, right, record + 1) == key(parting, odd, record);
+    const bool exchanged =
+        comes_later && key(parting, odd, record + 1) == key(parting, right, record);
+    const int replaced = agreement(odd, record + 1, right, record + 1);
+    const int extra = agreement(odd, record + 1, right, record);
+    const int skipped = agreement(odd, record, right, record + 1);
+    const int crossed = exchanged ? 4 + agreement(odd, record + 2, right, record + 2) : 0;
+    if (crossed > 0 && crossed >= std::max({replaced, extra, skipped}))
+      return AutopsyKind::kCrossed;
+    if (extra > std::max(replaced, skipped)) return AutopsyKind::kExtra;
+    const bool same =
+        a.group == b.group && a.kind() == b.kind() && a.file == b.file && a.line == b.line;
+    if (same && skipped <= replaced) {
       return a.dtypes != b.dtypes ? AutopsyKind::kOtherDtype : AutopsyKind::kOtherSize;
     }
-    if (next(odd) == wanted) return AutopsyKind::kExtra;
+    if (extra > 0 && extra >= std::max(replaced, skipped)) return AutopsyKind::kExtra;
     bool known = comes_later;
     for (std::size_t i = 0; i < dumps_.size() && !known; ++i) {
       if (std::ranges::find(all_odd, i) != all_odd.end()) continue;
@@ -224,7 +251,7 @@ class Examination : FlightJob {
       });
     }
     if (!known) return AutopsyKind::kOtherKind;
-    const bool last = next(odd) < 0 && own.pending && a.group != b.group;
+    const bool last = at(odd, record + 1) == nullptr && own.pending && a.group != b.group;
     if (last) return AutopsyKind::kCrossed;
     return b.kind() == "send" ? AutopsyKind::kLostSend : AutopsyKind::kSkipped;
   }
@@ -264,7 +291,7 @@ class Examination : FlightJob {
       place = head_of(at = dump);
       const bool receives = words_[place->word].kind() == "recv";
       result_.kind = receives ? AutopsyKind::kLostSend : AutopsyKind::kStopped;
-      result_.culprits = {ended};
+      result_.culprits = ended;
       result_.others = {dumps_[dump].rank};
     } else if (absent) {
       result_.kind = AutopsyKind::kNoDump;
@@ -285,20 +312,6 @@ class Examination : FlightJob {
       result_.rank = dumps_[at].rank;
       result_.record = place->record;
     }
-  }
-
-  // All end at one place of a repetition, and not where it begins again: on gloo states say
-  // nothing.
-  bool stop_within_a_step() const {
-    const std::vector<FlightEntry>& all = dumps_.front().entries;
-    for (std::size_t period = 2; 2 * period <= all.size(); ++period) {
-      bool repeats = true;
-      for (std::size_t i = period; i < all.size() && repeats; ++i) {
-        repeats = all[i].word == all[i - period].word;
-      }
-      if (repeats) return all.size() % period != 0;
-    }
-    return false;
   }
 };
 

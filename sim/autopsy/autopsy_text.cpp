@@ -116,8 +116,10 @@ std::string Autopsy::text(const FlightWords& words) const {
   if (theirs >= 0) {
     lines.push_back(fmt::format("  {:<15} {}", tie ? "or" : fold_ranks(culprits),
                                 call_text(words[theirs], their_place, culprits.size() > 1)));
-  } else if (kind == AutopsyKind::kStopped) {
-    lines.push_back(fmt::format("  {:<15} no call after the one before it", fold_ranks(culprits)));
+  }
+  if (theirs < 0 ? kind == AutopsyKind::kStopped : ours < 0) {
+    lines.push_back(fmt::format("  {:<15} no call after the one before it",
+                                fold_ranks(ours < 0 ? others : culprits)));
   }
   if (!waits.empty()) lines.push_back(text_of(waits));
   if (!circle.empty() && !culprits.empty()) {

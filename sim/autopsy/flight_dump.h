@@ -63,8 +63,9 @@ struct FlightEntry {
   std::int64_t sequence = 0;                    ///< of its group's collectives, or messages
   std::int64_t created_ns = 0, started_ns = 0;  ///< 0: not known
   std::int32_t word = 0;
-  std::int32_t group = 0;  ///< in FlightDump::names
-  std::size_t thread = 0;  ///< digest of its name; alike where files name none
+  std::int32_t group = 0;   ///< in FlightDump::names
+  std::int64_t batch = -1;  ///< the record that ends its batch; -1: it is alone
+  std::size_t thread = 0;   ///< digest of its name; alike where files name none
   bool message = false;
   bool completed = false;
   bool pending = true;  ///< neither completed nor given up

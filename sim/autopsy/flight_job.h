@@ -1,34 +1,20 @@
-// flight_job.h - the dumps of one job: its groups, its roles, and who waits for whom. Private to
-// autopsy.cpp.
+// flight_job.h - the roles of a job's ranks, and who waits for whom. Private to autopsy.cpp.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-#include <numeric>
-#include <optional>
-#include <set>
-
 #include "backends/shared/waits.h"
-#include "base/escaped_text.h"
-#include "base/fix.h"
 #include "comm/verdict.h"
-#include "sim/autopsy/autopsy.h"
-#include "sim/autopsy/thread_order.h"
+#include "sim/autopsy/flight_groups.h"
 
 namespace shardlab {
 
 /// Everything that does not depend on who is right.
-class FlightJob {
- protected:
-  using Ranks = std::vector<std::int64_t>;
-
+class FlightJob : protected FlightGroups {
+ public:
   FlightJob(std::vector<FlightDump> dumps, const FlightWords& words)
-      : dumps_(std::move(dumps)), words_(words), numbers_(words) {
-    std::ranges::sort(dumps_, {}, &FlightDump::rank);
-    find_groups();
-    find_entries();
+      : FlightGroups(std::move(dumps), words) {
+    end_batches();
     find_roles();
     const Ranks moved = order_threads(dumps_, roles_, numbers_);
     if (!moved.empty()) {
@@ -46,48 +32,63 @@ class FlightJob {
     find_waits();
   }
 
-  struct Group {
-    std::string name, description;
-    Ranks ranks;
-    bool messages = false;
-  };
-
-  const FlightEntry* at(std::size_t rank, std::int64_t record) const {
-    const auto found = place_of(dumps_[rank].entries, record);
-    return found == dumps_[rank].entries.end() ? nullptr : &*found;
-  }
-  Ranks ranks_of(const std::vector<std::size_t>& dumps) const {
-    Ranks ranks;
-    for (const std::size_t dump : dumps) ranks.push_back(dumps_[dump].rank);
-    return ranks;
-  }
-  const Group& group_of(std::size_t dump, const FlightEntry& entry) const {
-    return groups_[group_numbers_[dump][static_cast<std::size_t>(entry.group)]];
-  }
-  static bool has(const Ranks& ranks, std::int64_t rank) {
-    return std::ranges::find(ranks, rank) != ranks.end();
-  }
-
+ protected:
   // The first pending call; null: none.
   const FlightEntry* head_of(std::size_t dump) const { return heads_[dump]; }
 
-  // The ranks without which a call does not end.
-  Ranks partners_of(const Group& group, const FlightEntry& call) const {
-    if (!call.message) return group.ranks;
-    const auto places = words_[call.word].places();
-    const bool known = places && places->second < group.ranks.size();
-    return known ? Ranks{group.ranks[places->second]} : Ranks{};
+  bool has_called(std::size_t dump, std::size_t own, const FlightEntry& call) const {
+    if (call.message) {
+      // Messages that have ended count, too, if no ring buffer has lost some.
+      const auto is_whole = [&](std::size_t i) { return dumps_[i].entries[0].record == 0; };
+      const bool whole = is_whole(own) && !dumps_[dump].entries.empty() && is_whole(dump);
+      std::ptrdiff_t further = 0;
+      for (const FlightEntry& one : dumps_[own].entries) {
+        const bool alike =
+            one.message && one.group == call.group && words_[one.word].op == words_[call.word].op;
+        if (alike && (whole || one.pending)) ++further;
+        if (&one == &call) break;
+      }
+      return further <= std::ranges::count_if(dumps_[dump].entries, [&](const FlightEntry& one) {
+               return (whole || one.pending) && meets(dump, one, own, call);
+             });
+    }
+    const std::vector<std::size_t>& numbers = group_numbers_[dump];
+    const auto group = static_cast<std::size_t>(&group_of(own, call) - groups_.data());
+    const auto place = std::ranges::find(numbers, group);
+    const auto name = static_cast<std::size_t>(place - numbers.begin());
+    return place != numbers.end() && last_[dump][name] >= call.sequence;
   }
 
-  // Whether another dump's call is the same collective, or the other side of a message.
-  bool meets(std::size_t dump, const FlightEntry& theirs, std::size_t own,
-             const FlightEntry& call) const {
-    if (&group_of(dump, theirs) != &group_of(own, call)) return false;
-    if (!call.message) return !theirs.message && theirs.sequence == call.sequence;
-    const FlightWord &one = words_[call.word], &other = words_[theirs.word];
-    const auto places = one.places();
-    return places && one.kind() != other.kind() &&
-           other.places() == std::pair(places->second, places->first);
+  // The number of calls in which two ranks agree from these records on; equal sizes count, too.
+  int agreement(std::size_t a, std::int64_t from_a, std::size_t b, std::int64_t from_b) const {
+    constexpr std::int64_t kMost = 16;
+    int count = 0;
+    for (std::int64_t i = 0; i < kMost; ++i) {
+      const FlightEntry *one = at(a, from_a + i), *other = at(b, from_b + i);
+      if (one == nullptr || other == nullptr) break;
+      if (numbers_.alike(one->word) != numbers_.alike(other->word)) break;
+      count += one->word == other->word ? 2 : 1;
+    }
+    return count;
+  }
+
+  std::size_t longest(const std::vector<std::size_t>& ranks) const {
+    return *std::ranges::max_element(
+        ranks, {}, [&](std::size_t rank) { return dumps_[rank].entries.back().record; });
+  }
+
+  // All end at one place of a repetition, and not where it begins again: on gloo states say
+  // nothing.
+  bool stop_within_a_step() const {
+    const std::vector<FlightEntry>& all = dumps_.front().entries;
+    for (std::size_t period = 2; 2 * period <= all.size(); ++period) {
+      bool repeats = true;
+      for (std::size_t i = period; i < all.size() && repeats; ++i) {
+        repeats = all[i].word == all[i - period].word;
+      }
+      if (repeats) return all.size() % period != 0;
+    }
+    return false;
   }
 
   // Two ranks that wait in the two sides of a message whose sizes differ.
@@ -134,121 +135,97 @@ class FlightJob {
     }
   }
 
-  std::vector<FlightDump> dumps_;
-  std::vector<const FlightEntry*> heads_;  // by dump
-  const FlightWords& words_;
-  const WordNumbers numbers_;
-  std::vector<Group> groups_;
-  std::vector<std::vector<std::size_t>> group_numbers_;  // by dump, of its names
-  std::vector<std::vector<std::int64_t>> last_;          // sequences of collectives, likewise
-  std::map<std::size_t, std::int64_t> alone_;     // dumps with a message; the rank that has ended
-  std::map<std::int64_t, std::size_t> index_of_;  // of the dump of a rank
-  std::size_t world_ = 0;
+  std::vector<const FlightEntry*> heads_;        // by dump
+  std::map<std::size_t, Ranks> alone_;           // dumps that wait for ranks that have ended
   std::vector<std::vector<std::size_t>> roles_;  // indices of dumps_
-  Autopsy result_;
 
  private:
-  // The version of most files is right if groups of one name share ranks.
-  void find_groups() {
-    std::map<std::string, std::map<Ranks, std::vector<const FlightDump*>>> said;
-    std::map<std::string, std::string> descriptions;
-    for (const FlightDump& dump : dumps_) {
-      if (dump.cut) result_.notes.push_back(dump.path + " ends early: its last calls are missing");
-      for (const FlightGroup& group : dump.groups) {
-        said[group.name][group.ranks].push_back(&dump);
-        descriptions.try_emplace(group.name, group.description);
+  // A call of a batch ends with the record of the batch, whose state alone torch keeps up to date.
+  void end_batches() {
+    std::set<std::int32_t> ends;  // words
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const auto word = static_cast<std::int32_t>(i);
+      if (words_[word].op.ends_with("coalesced")) ends.insert(word);
+    }
+    for (std::size_t i = 0; i < (ends.empty() ? 0 : dumps_.size()); ++i) {
+      std::map<std::pair<std::int32_t, bool>, FlightEntry> batches;  // by group and kind
+      for (auto entry = dumps_[i].entries.rbegin(); entry != dumps_[i].entries.rend(); ++entry) {
+        const auto group = std::pair(entry->group, entry->message);
+        if (ends.contains(entry->word)) batches[group] = *entry;
+        const auto batch = batches.find(group);
+        if (batch == batches.end() || batch->second.sequence != entry->sequence) continue;
+        entry->batch = batch->second.record;
+        entry->started_ns = batch->second.started_ns;
+        entry->completed = batch->second.completed;
+        entry->pending = batch->second.pending;
       }
     }
-    for (auto& [name, versions] : said) {
-      std::vector<std::pair<Ranks, std::vector<const FlightDump*>>> all(versions.begin(),
-                                                                        versions.end());
-      std::ranges::stable_sort(all, std::greater(),
-                               [](const auto& one) { return one.second.size(); });
-      const std::size_t first = groups_.size();
-      for (auto& [ranks, dumps] : all) {
-        for (std::size_t i = first; i < groups_.size(); ++i) {
-          const bool apart = std::ranges::none_of(
-              ranks, [&](std::int64_t rank) { return has(groups_[i].ranks, rank); });
-          if (!apart) refuse_other_job(*dumps.front(), name);
-        }
-        for (const FlightDump* dump : dumps) {
-          if (!has(ranks, dump->rank)) refuse_other_job(*dump, name);
-        }
-        groups_.push_back({name, descriptions[name], std::move(ranks)});
-      }
-    }
-  }
-  [[noreturn]] static void refuse_other_job(const FlightDump& dump, const std::string& name) {
-    fail(ErrorKind::kValue, Fix{"give the dumps of one job"},
-         "{}: a dump of another job: its group '{}' has other ranks", dump.path,
-         printed_text(name));
   }
 
-  // A group that is not configured has the ranks that have entries of it.
-  void find_entries() {
-    std::set<std::int64_t> all, dumped;
-    const std::size_t configured = groups_.size();
-    for (const FlightDump& dump : dumps_) {
-      if (!dumped.insert(dump.rank).second) {
-        fail(ErrorKind::kValue, Fix{"give one dump of each rank"}, "{}: rank {} has two dumps",
-             dump.path, dump.rank);
+  std::map<const Group*, Messages> messages() const {
+    std::map<const Group*, Messages> result;
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      const std::vector<FlightEntry>& entries = dumps_[i].entries;
+      std::set<const Group*> met;
+      for (const FlightEntry& entry : entries) {
+        if (!entry.message) continue;
+        const Group& group = group_of(i, entry);
+        Messages& all = result[&group];
+        const bool first = met.insert(&group).second && entries[0].record > 0;
+        if (first) all.from = std::max(all.from, entry.sequence + 1);
+        if (entry.pending) all.until = std::min(all.until, entry.sequence);
+        ++all.words[entry.sequence][numbers_.alike(entry.word)];
+        if (group.ranks.size() < world_) continue;
+        for (const std::int64_t peer : partners_of(group, entry)) {
+          all.pairs.emplace(dumps_[i].rank, peer);
+        }
       }
-      std::vector<std::size_t>& numbers = group_numbers_.emplace_back();
-      for (const std::string& name : dump.names) {
-        const auto known = std::ranges::find_if(groups_, [&](const Group& group) {
-          const bool open = &group >= groups_.data() + configured;
-          return group.name == name && (open || has(group.ranks, dump.rank));
-        });
-        numbers.push_back(static_cast<std::size_t>(known - groups_.begin()));
-        if (known == groups_.end()) groups_.push_back({name, "", {}});
-        Group& group = groups_[numbers.back()];
-        if (!has(group.ranks, dump.rank)) group.ranks.push_back(dump.rank);
-      }
-      std::vector<std::int64_t>& last = last_.emplace_back(dump.names.size(), -1);
-      for (const FlightEntry& entry : dump.entries) {
-        const auto name = static_cast<std::size_t>(entry.group);
-        if (!entry.message) last[name] = entry.sequence;
-        if (entry.message) groups_[numbers[name]].messages = true;
-      }
-      index_of_[dump.rank] = last_.size() - 1;
     }
-    if (groups_.size() > configured) {
-      result_.notes.emplace_back(
-          "groups that no file describes are those of the ranks that called");
-    }
-    for (const Group& group : groups_) all.insert(group.ranks.begin(), group.ranks.end());
-    for (std::int64_t rank = 0; rank < dumps_.back().rank; ++rank) all.insert(rank);
-    std::ranges::set_difference(all, dumped, std::back_inserter(result_.missing));
-    result_.groups = groups_.size();
-    world_ = all.size();
+    return result;
   }
 
+  using Roots = std::map<std::int64_t, std::int64_t>;  // by rank
+  static std::int64_t root_of(std::int64_t rank, Roots& roots) {
+    while (roots.try_emplace(rank, rank).first->second != rank) rank = roots[rank];
+    return rank;
+  }
+  static void unite(std::int64_t one, std::int64_t other, Roots& roots) {
+    const std::int64_t a = root_of(one, roots), b = root_of(other, roots);
+    roots[std::max(a, b)] = std::min(a, b);
+  }
+
+  // Ranks between which messages lead are stages of one pipeline. A group of several stages, with
+  // messages or without, has several programs.
   void find_roles() {
-    std::set<std::string> stages;  // descriptions of groups that connect stages
-    for (const Group& group : groups_) {
-      if (group.messages && group.description != "undefined") stages.insert(group.description);
+    std::set<std::string> names;  // descriptions of groups that connect stages
+    std::set<const Group*> stages;
+    Roots columns, roots;
+    for (auto& [group, messages] : messages()) {
+      const auto members = std::ranges::count_if(
+          group->ranks, [&](std::int64_t rank) { return index_of_.contains(rank); });
+      if (members > 1 && messages.is_ring(static_cast<std::size_t>(members))) continue;
+      stages.insert(group);
+      if (group->description != "undefined") names.insert(group->description);
+      for (const auto& [rank, peer] : messages.pairs) unite(rank, peer, columns);
+      for (const std::int64_t rank : group->ranks) {
+        if (group->ranks.size() < world_) unite(group->ranks[0], rank, columns);
+      }
     }
-    std::vector<std::size_t> root(dumps_.size());
-    std::iota(root.begin(), root.end(), 0);
-    const auto find = [&](std::size_t i) {
-      while (root[i] != i) i = root[i] = root[root[i]];
-      return i;
-    };
+    names.erase("");
     bool parts = false;
     for (const Group& group : groups_) {
-      const bool stage =
-          group.messages || (!group.description.empty() && stages.contains(group.description));
+      std::set<std::int64_t> met;
+      for (const std::int64_t rank : group.ranks) met.insert(root_of(rank, columns));
+      const bool stage = stages.contains(&group) || names.contains(group.description) ||
+                         met.size() < group.ranks.size();
       parts = parts || stage || group.ranks.size() < world_;
       if (stage || group.ranks.size() == world_) continue;
-      std::optional<std::size_t> first;
-      for (std::size_t i = 0; i < dumps_.size(); ++i) {
-        if (!has(group.ranks, dumps_[i].rank)) continue;
-        if (!first) first = i;
-        root[find(i)] = find(*first);
-      }
+      for (const std::int64_t rank : group.ranks) unite(group.ranks[0], rank, roots);
     }
-    std::map<std::size_t, std::vector<std::size_t>> roles;
-    for (std::size_t i = 0; i < dumps_.size(); ++i) roles[parts ? find(i) : 0].push_back(i);
+    std::map<std::int64_t, std::vector<std::size_t>> roles;
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      roles[parts ? root_of(dumps_[i].rank, roots) : 0].push_back(i);
+    }
     for (auto& [first, role] : roles) roles_.push_back(std::move(role));
   }
 
@@ -266,22 +243,28 @@ class FlightJob {
       wait.group = name;
       wait.ranks.push_back(dumps_[i].rank);
       std::optional<std::size_t> behind;  // has called, behind another call
-      for (const std::int64_t member : partners_of(group, *head)) {
-        const auto other = index_of_.find(member);
-        const bool dumped = other != index_of_.end();
-        if (dumped && has_called(other->second, i, *head)) {
-          const FlightEntry* const theirs = head_of(other->second);
-          const bool same = theirs == nullptr || meets(other->second, *theirs, i, *head);
-          if (!same && !behind) behind = other->second;
-          continue;
+      bool absent = false;                // the other side of a message has no dump
+      for (const FlightEntry& call : dumps_[i].entries) {
+        if (!in_one_launch(call, *head)) continue;
+        for (const std::int64_t member : partners_of(group, call)) {
+          const auto other = index_of_.find(member);
+          const bool dumped = other != index_of_.end();
+          if (dumped && has_called(other->second, i, call)) {
+            const FlightEntry* const theirs = head_of(other->second);
+            const bool beside = theirs == nullptr || is_beside(*theirs, other->second, i, call);
+            if (!beside && !behind) behind = other->second;
+            continue;
+          }
+          if (!has(wait.awaited, member)) wait.awaited.push_back(member);
+          absent = absent || (call.message && !dumped);
+          if (!dumped) continue;
+          cause.try_emplace(i, other->second);
+          const bool ended = head_of(other->second) == nullptr && !dumps_[other->second].cut;
+          if (ended) alone_[i].push_back(member);
         }
-        if (!has(wait.awaited, member)) wait.awaited.push_back(member);
-        if (!dumped) continue;
-        cause.try_emplace(i, other->second);
-        const bool ended = head_of(other->second) == nullptr && !dumps_[other->second].cut;
-        if (head->message && ended) alone_.emplace(i, member);
       }
       if (behind) cause.try_emplace(i, *behind);
+      if (absent) cause.erase(i);
     }
     for (auto& [name, wait] : waits) {
       std::ranges::sort(wait.awaited);
@@ -301,17 +284,16 @@ class FlightJob {
     }
   }
 
-  bool has_called(std::size_t dump, std::size_t own, const FlightEntry& call) const {
-    if (call.message) {
-      return std::ranges::any_of(dumps_[dump].entries, [&](const FlightEntry& one) {
-        return one.pending && meets(dump, one, own, call);
-      });
-    }
-    const std::vector<std::size_t>& numbers = group_numbers_[dump];
-    const auto group = static_cast<std::size_t>(&group_of(own, call) - groups_.data());
-    const auto place = std::ranges::find(numbers, group);
-    const auto name = static_cast<std::size_t>(place - numbers.begin());
-    return place != numbers.end() && last_[dump][name] >= call.sequence;
+  // A batch is one launch; so is a call alone.
+  static bool in_one_launch(const FlightEntry& a, const FlightEntry& b) {
+    return &a == &b || (a.batch >= 0 && a.batch == b.batch);
+  }
+  // The other side of a call is in the launch that another dump waits for.
+  bool is_beside(const FlightEntry& launch, std::size_t dump, std::size_t own,
+                 const FlightEntry& call) const {
+    return std::ranges::any_of(dumps_[dump].entries, [&](const FlightEntry& one) {
+      return in_one_launch(one, launch) && meets(dump, one, own, call);
+    });
   }
 };
 

@@ -21,14 +21,22 @@ class WordNumbers {
     return number(loose_, word, [](FlightWord& one) { one.op = std::string(one.kind()); });
   }
 
-  /// Without sizes, which ranks of a role may have of their own; a message by how far it goes.
+  /// Without sizes, which ranks of a role may have of their own; a message by how far it goes,
+  /// around the places that messages have.
   std::int32_t alike(std::int32_t word) const {
-    return number(alike_, word, [](FlightWord& one) {
+    std::map<std::string_view, std::size_t> sizes;  // of groups
+    for (std::size_t i = alike_.size(); i < words_.size(); ++i) {
+      const FlightWord& one = words_[static_cast<std::int32_t>(i)];
+      const auto places = one.places();
+      if (places)
+        sizes[one.group] = std::max({sizes[one.group], places->first + 1, places->second + 1});
+    }
+    return number(alike_, word, [&](FlightWord& one) {
       one.sizes = one.output_sizes = one.dtypes = {};
       const auto places = one.places();
       if (!places) return;
-      const auto further = static_cast<std::int64_t>(places->second - places->first);
-      one.op = fmt::format("{} {}", one.kind(), further);
+      const std::size_t size = sizes.at(one.group);
+      one.op = fmt::format("{} {}", one.kind(), (places->second + size - places->first) % size);
     });
   }
 

@@ -20,6 +20,7 @@ struct Entry {
   std::string group = "dp";
   bool pending = false;
   std::string thread = "1", name = "0";  // the name is that of the group
+  std::int64_t launch = 0;               // p2p_seq_id
 };
 
 // Four ranks in "dp", which is all.
@@ -33,7 +34,7 @@ Json dump_of(const std::vector<Entry>& entries) {
         {{"record_id", number},
          {"process_group", {entry.name, entry.group}},
          {"collective_seq_id", number + 1},
-         {"p2p_seq_id", 0},
+         {"p2p_seq_id", entry.launch},
          {"profiling_name", "nccl:" + entry.op},
          {"time_created_ns", 1000 * number},
          {"input_sizes", {{entry.size}}},
@@ -42,7 +43,8 @@ Json dump_of(const std::vector<Entry>& entries) {
          {"state", entry.pending ? "started" : "completed"},
          {"retired", !entry.pending},
          {"thread_id", entry.thread},
-         {"is_p2p", entry.op.starts_with("send") || entry.op.starts_with("recv")},
+         {"is_p2p",
+          entry.launch > 0 || entry.op.starts_with("send") || entry.op.starts_with("recv")},
          {"frames",
           {{{"name", "c"}, {"filename", "/torch/distributed/c10d.py"}, {"line", 1}},
            {{"name", "step"}, {"filename", "train.py"}, {"line", entry.line}}}}});
@@ -178,6 +180,132 @@ TEST_CASE("B-42 messages that wait for each other are a circle, and nobody is bl
   CHECK(to_string(lost.kind) == "lost_send");
   CHECK(lost.culprits == std::vector<std::int64_t>{1});
   CHECK(lost.line == 12);
+}
+
+// PyTorch keeps the state of a batch in the record that ends it; its messages stay "scheduled".
+std::vector<Entry> ring_step(std::int64_t rank, std::int64_t ranks, std::int64_t launch,
+                             bool pending = false) {
+  const auto message = [&](std::string_view form, std::int64_t further) {
+    const std::int64_t peer = (rank + further + ranks) % ranks;
+    return Entry{.op = fmt::format(fmt::runtime(form), rank, peer),
+                 .line = 20,
+                 .pending = true,
+                 .launch = launch};
+  };
+  return {message("send {}->{}", 1), message("recv {}<-{}", -1),
+          Entry{.op = "coalesced", .line = 20, .pending = pending, .launch = launch}};
+}
+
+TEST_CASE("B-42 a batch is in the state of the record that ends it") {
+  const auto found = [](bool pending, std::vector<Entry> odd_end) {
+    Dumps dumps;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      std::vector<Entry> all = ring_step(rank, 4, 1, false);
+      std::ranges::copy(ring_step(rank, 4, 2, pending), std::back_inserter(all));
+      if (rank == kOdd) std::ranges::copy(odd_end, std::back_inserter(all));
+      if (rank != kOdd && !odd_end.empty()) all.push_back({.line = 30, .pending = true});
+      dumps.add(rank, all);
+    }
+    return dumps.autopsy();
+  };
+  CHECK(to_string(found(false, {}).kind) == "healthy");
+  // Its messages stand side by side: each is met by one of the same batch.
+  const Autopsy stuck = found(true, {});
+  CHECK(to_string(stuck.kind) == "device_stuck");
+  CHECK(stuck.circle.empty());
+  // Ranks of a ring run one program, around its end, too.
+  const Autopsy parted = found(false, {{.op = "broadcast", .line = 31, .pending = true}});
+  CHECK(parted.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(parted.line == 31);
+}
+
+TEST_CASE("B-42 the other side without a dump is the cause, whoever else of a batch has not come") {
+  Dumps dumps;
+  for (const std::int64_t rank : {0, 1, 2}) {
+    std::vector<Entry> all = ring_step(rank, 4, 1, rank != 1);
+    if (rank == 1) all.push_back({.op = "reduce_scatter", .line = 30, .pending = true});
+    dumps.add(rank, all);
+    // A ring buffer has lost what was before.
+    for (FlightEntry& entry : dumps.all.back().entries) entry.record += 90;
+  }
+  const Autopsy found = dumps.autopsy();
+  CHECK(to_string(found.kind) == "no_dump");
+  CHECK(found.culprits == std::vector<std::int64_t>{3});
+}
+
+// Two pipelines of two stages, ranks 0 and 2, 1 and 3; "embedding" joins first and last stages.
+Json stages_dump(std::int64_t rank, std::vector<Entry> entries) {
+  const std::string own = std::to_string(rank % 2);
+  for (Entry& entry : entries) entry.name = entry.group == "world" ? "0" : entry.group + own;
+  Json dump = dump_of(entries);
+  const auto group = [&](const std::string& name, const std::string& description,
+                         const std::string& ranks) {
+    dump["pg_config"][name] = {{"name", name}, {"desc", description}, {"ranks", ranks}};
+  };
+  dump["pg_config"] = Json::object();
+  group("0", "world", "[0, 1, 2, 3]");
+  group(rank < 2 ? "dp0" : "dp1", "dp", rank < 2 ? "[0, 1]" : "[2, 3]");
+  for (const std::string name : {"pp", "embedding"}) {
+    group(name + own, name, rank % 2 == 0 ? "[0, 2]" : "[1, 3]");
+  }
+  return dump;
+}
+
+TEST_CASE("B-42 a group of several stages joins no roles, and other stages say what comes") {
+  const auto found = [](const std::vector<Entry>& odd_end) {
+    Dumps dumps;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      const bool first = rank < 2;
+      std::vector<Entry> all = {{.op = first ? "send 0->1" : "recv 1<-0",
+                                 .line = first ? 11 : 12,
+                                 .group = "pp",
+                                 .launch = 1},
+                                {.size = 10 + rank, .line = 13, .group = "embedding"},
+                                {.size = 20 + rank, .line = 14, .group = "world"}};
+      std::vector<Entry> end = {{.line = 15, .group = "world", .pending = true}};
+      if (rank == kOdd) end = odd_end;
+      std::ranges::copy(end, std::back_inserter(all));
+      dumps.add_file("rank_" + std::to_string(rank), stages_dump(rank, all).dump());
+    }
+    return dumps.autopsy();
+  };
+  // Nobody is blamed for the other stage's message.
+  const Autopsy healthy = found({{.line = 15, .group = "world", .pending = true}});
+  CHECK(to_string(healthy.kind) == "device_stuck");
+  CHECK(healthy.culprits.empty());
+  const Autopsy ends = found({});
+  CHECK(to_string(ends.kind) == "stopped");
+  CHECK(ends.culprits == std::vector<std::int64_t>{kOdd});
+}
+
+TEST_CASE("B-42 the kind is the change after which ranks agree for longest") {
+  const auto gather = [](std::int64_t size, bool pending = false) {
+    return Entry{.op = "all_gather", .size = size, .line = 12, .pending = pending};
+  };
+  const Entry first{.line = 9}, other{.op = "broadcast", .line = 14, .pending = true};
+  const Entry end{.op = "reduce_scatter", .line = 20, .pending = true};
+  const std::vector<Entry> usual = {first, gather(1, true), gather(2, true), gather(3, true), end};
+  const auto kind = [&](const std::vector<Entry>& odd) {
+    const Autopsy found = Parted(usual, odd).autopsy();
+    CHECK(found.culprits == std::vector<std::int64_t>{kOdd});
+    return std::string(to_string(found.kind));
+  };
+  CHECK(kind({first, gather(1, true), gather(3, true), end}) == "skipped");
+  CHECK(kind({first, gather(1, true), gather(1, true), gather(2, true), gather(3, true), end}) ==
+        "extra");
+  CHECK(kind({first, gather(1, true), gather(9, true), gather(3, true), end}) == "other_size");
+  CHECK(kind({first, other, gather(2, true), gather(3, true), end}) == "other_kind");
+  CHECK(kind({first, gather(2, true), gather(1, true), gather(3, true), end}) == "crossed");
+}
+
+TEST_CASE("B-42 a rank that goes on where most have ended has made a call more") {
+  const Entry done, more{.line = 11, .pending = true};
+  const Parted dumps({done}, {done, more});
+  const Autopsy found = dumps.autopsy();
+  CHECK(to_string(found.kind) == "extra");
+  CHECK(found.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(found.line == 11);
+  CHECK(found.text(dumps.words).find("no call after the one before it") != std::string::npos);
 }
 
 TEST_CASE("B-42 sizes part ranks of one group, where the call has not ended") {

@@ -1,0 +1,176 @@
+// flight_groups.h - the dumps of one job and its groups. Private to autopsy.cpp.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/escaped_text.h"
+#include "base/fix.h"
+#include "sim/autopsy/autopsy.h"
+#include "sim/autopsy/thread_order.h"
+
+namespace shardlab {
+
+/// Members of groups, and which calls belong together.
+class FlightGroups {
+ protected:
+  using Ranks = std::vector<std::int64_t>;
+
+  FlightGroups(std::vector<FlightDump> dumps, const FlightWords& words)
+      : dumps_(std::move(dumps)), words_(words), numbers_(words) {
+    std::ranges::sort(dumps_, {}, &FlightDump::rank);
+    find_groups();
+    find_entries();
+  }
+
+  struct Group {
+    std::string name, description;
+    Ranks ranks;
+    bool messages = false;
+  };
+
+  struct Messages {
+    /// Members with each word, of alike ones, by sequence.
+    std::map<std::int64_t, std::map<std::int32_t, std::size_t>> words;
+    std::set<std::pair<std::int64_t, std::int64_t>> pairs;  // in a group of all ranks
+    std::int64_t from = 0;           // the first launch of a ring buffer may have lost a part
+    std::int64_t until = kNoRecord;  // launches before have ended everywhere
+
+    // Members send and receive in one order, as in ring attention: they run one program.
+    bool is_ring(std::size_t members) {
+      words.erase(words.begin(), words.lower_bound(from));
+      const auto open = words.lower_bound(until);
+      if (open != words.begin()) words.erase(open, words.end());
+      const auto agree = [&](const auto& launch) {
+        return std::ranges::all_of(launch.second,
+                                   [&](const auto& word) { return word.second == members; });
+      };
+      return !words.empty() && std::ranges::all_of(words, agree);
+    }
+  };
+
+  const FlightEntry* at(std::size_t rank, std::int64_t record) const {
+    const auto found = place_of(dumps_[rank].entries, record);
+    return found == dumps_[rank].entries.end() ? nullptr : &*found;
+  }
+  Ranks ranks_of(const std::vector<std::size_t>& dumps) const {
+    Ranks ranks;
+    for (const std::size_t dump : dumps) ranks.push_back(dumps_[dump].rank);
+    return ranks;
+  }
+  const Group& group_of(std::size_t dump, const FlightEntry& entry) const {
+    return groups_[group_numbers_[dump][static_cast<std::size_t>(entry.group)]];
+  }
+  static bool has(const Ranks& ranks, std::int64_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+  }
+
+  // The ranks without which a call does not end.
+  Ranks partners_of(const Group& group, const FlightEntry& call) const {
+    if (!call.message) return group.ranks;
+    const auto places = words_[call.word].places();
+    const bool known = places && places->second < group.ranks.size();
+    return known ? Ranks{group.ranks[places->second]} : Ranks{};
+  }
+
+  // Whether another dump's call is the same collective, or the other side of a message.
+  bool meets(std::size_t dump, const FlightEntry& theirs, std::size_t own,
+             const FlightEntry& call) const {
+    if (&group_of(dump, theirs) != &group_of(own, call)) return false;
+    if (!call.message) return !theirs.message && theirs.sequence == call.sequence;
+    const FlightWord &one = words_[call.word], &other = words_[theirs.word];
+    const auto places = one.places();
+    return places && one.kind() != other.kind() &&
+           other.places() == std::pair(places->second, places->first);
+  }
+
+  std::vector<FlightDump> dumps_;
+  const FlightWords& words_;
+  const WordNumbers numbers_;
+  std::vector<Group> groups_;
+  std::vector<std::vector<std::size_t>> group_numbers_;  // by dump, of its names
+  std::vector<std::vector<std::int64_t>> last_;          // sequences of collectives, likewise
+  std::map<std::int64_t, std::size_t> index_of_;         // of the dump of a rank
+  std::size_t world_ = 0;
+  Autopsy result_;
+
+ private:
+  // The version of most files is right if groups of one name share ranks.
+  void find_groups() {
+    std::map<std::string, std::map<Ranks, std::vector<const FlightDump*>>> said;
+    std::map<std::string, std::string> descriptions;
+    for (const FlightDump& dump : dumps_) {
+      if (dump.cut) result_.notes.push_back(dump.path + " ends early: its last calls are missing");
+      for (const FlightGroup& group : dump.groups) {
+        said[group.name][group.ranks].push_back(&dump);
+        descriptions.try_emplace(group.name, group.description);
+      }
+    }
+    for (auto& [name, versions] : said) {
+      std::vector<std::pair<Ranks, std::vector<const FlightDump*>>> all(versions.begin(),
+                                                                        versions.end());
+      std::ranges::stable_sort(all, std::greater(),
+                               [](const auto& one) { return one.second.size(); });
+      const std::size_t first = groups_.size();
+      for (auto& [ranks, dumps] : all) {
+        for (std::size_t i = first; i < groups_.size(); ++i) {
+          const bool apart = std::ranges::none_of(
+              ranks, [&](std::int64_t rank) { return has(groups_[i].ranks, rank); });
+          if (!apart) refuse_other_job(*dumps.front(), name);
+        }
+        for (const FlightDump* dump : dumps) {
+          if (!has(ranks, dump->rank)) refuse_other_job(*dump, name);
+        }
+        groups_.push_back({name, descriptions[name], std::move(ranks)});
+      }
+    }
+  }
+  [[noreturn]] static void refuse_other_job(const FlightDump& dump, const std::string& name) {
+    fail(ErrorKind::kValue, Fix{"give the dumps of one job"},
+         "{}: a dump of another job: its group '{}' has other ranks", dump.path,
+         printed_text(name));
+  }
+
+  // A group that is not configured has the ranks that have entries of it.
+  void find_entries() {
+    std::set<std::int64_t> all, dumped;
+    const std::size_t configured = groups_.size();
+    for (const FlightDump& dump : dumps_) {
+      if (!dumped.insert(dump.rank).second) {
+        fail(ErrorKind::kValue, Fix{"give one dump of each rank"}, "{}: rank {} has two dumps",
+             dump.path, dump.rank);
+      }
+      std::vector<std::size_t>& numbers = group_numbers_.emplace_back();
+      for (const std::string& name : dump.names) {
+        const auto known = std::ranges::find_if(groups_, [&](const Group& group) {
+          const bool open = &group >= groups_.data() + configured;
+          return group.name == name && (open || has(group.ranks, dump.rank));
+        });
+        numbers.push_back(static_cast<std::size_t>(known - groups_.begin()));
+        if (known == groups_.end()) groups_.push_back({name, "", {}});
+        Group& group = groups_[numbers.back()];
+        if (!has(group.ranks, dump.rank)) group.ranks.push_back(dump.rank);
+      }
+      std::vector<std::int64_t>& last = last_.emplace_back(dump.names.size(), -1);
+      for (const FlightEntry& entry : dump.entries) {
+        const auto name = static_cast<std::size_t>(entry.group);
+        if (!entry.message) last[name] = entry.sequence;
+        if (entry.message) groups_[numbers[name]].messages = true;
+      }
+      index_of_[dump.rank] = last_.size() - 1;
+    }
+    if (groups_.size() > configured) {
+      result_.notes.emplace_back(
+          "groups that no file describes are those of the ranks that called");
+    }
+    for (const Group& group : groups_) all.insert(group.ranks.begin(), group.ranks.end());
+    for (std::int64_t rank = 0; rank < dumps_.back().rank; ++rank) all.insert(rank);
+    std::ranges::set_difference(all, dumped, std::back_inserter(result_.missing));
+    result_.groups = groups_.size();
+    world_ = all.size();
+  }
+};
+
+}  // namespace shardlab
