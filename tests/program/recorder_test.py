@@ -127,6 +127,25 @@ for step in range(2):
 """
 
 
+# Each rank steps with some parameters by an optimizer inside, and sends them behind it.
+NESTED_SCRIPT = """
+import torch
+import torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(6, 10), torch.nn.Tanh(), torch.nn.Linear(10, 3))
+model = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = ZeroRedundancyOptimizer(
+    model.parameters(), optimizer_class=torch.optim.AdamW, lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 6).chunk(world)[rank]).square().mean().backward()
+    optimizer.step()
+"""
+
 LBFGS_SCRIPT = """
 import torch
 torch.set_default_dtype(torch.float64)
@@ -410,6 +429,17 @@ class Recorder(program.Program):
         self.assertIn("ranks part inside of a DTensor: once more with --level pieces", errors)
         report = json.loads(self.fine("replay", "--json", "step.json.gz"))
         self.assertEqual((report["differ"], report["skipped"], report["missing"]), (0, 0, []))
+
+    def test_the_step_of_an_optimizer_in_another_one_ends_no_step(self):
+        (self.folder / "train.py").write_text(NESTED_SCRIPT, encoding="utf-8")
+        for skip in ("0", "1"):
+            for ranks in ("1", "2"):
+                code, _, errors = self.shardlab(
+                    "record", "--python", sys.executable, "--ranks", ranks, "--processes",
+                    "--skip", skip, "--out", f"of_{ranks}.json.gz", "train.py")
+                self.assertEqual(code, 0, errors)
+            self.assertRegex(self.fine("replay", "of_2.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+            self.assertIn("ok: ", self.fine("blame", "of_1.json.gz", "of_2.json.gz"))
 
     def test_a_pipeline_is_recorded_from_its_first_message_on(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
