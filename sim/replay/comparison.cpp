@@ -153,6 +153,16 @@ void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPo
   point.event = *writer;
 }
 
+// A module's result was made by its last call.
+Followed RecordingComparison::made_from(ComparedPoint& point) {
+  if (point.op.empty() || point.operands.empty()) return known_[point.value];
+  // A term may be divided by a whole, and nothing by a term.
+  if (bare_op(point.op).starts_with("div")) std::ranges::reverse(point.operands);
+  Followed from;
+  for (const std::int32_t number : point.operands) inherit(from, known_[number]);
+  return from;
+}
+
 void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (cut_otherwise_ && point.kind == PointKind::kGradient) {
     if (!whole_gradients_.contains(point.event)) return;
@@ -167,15 +177,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   const std::vector<PointPart>& a = found->second;
   const bool alike = are_equal(a);
   if (!alike && a.size() != point.parts.size()) return;
-  // A module's result was made by its last call.
-  Followed from;
-  if (point.op.empty() || point.operands.empty()) {
-    from = known_[point.value];
-  } else {
-    // A term may be divided by a whole, and nothing by a term.
-    if (bare_op(point.op).starts_with("div")) std::ranges::reverse(point.operands);
-    for (const std::int32_t number : point.operands) inherit(from, known_[number]);
-  }
+  Followed from = made_from(point);
   if (is_late(point)) from.off = std::max(from.off, drift_);
   Explained all{.held = ValueHeld::kRight, .groups = {}};
   for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {

@@ -23,6 +23,23 @@ constexpr double kNoMeaning = 0.25;           // beyond, nothing can be said
 
 bool same_cause(const Explained& a, const Explained& b);
 
+/// Facts about a value of B.
+struct Followed {
+  double off = 0;
+  std::int32_t wrong = -1;   // by number among all, the value itself or one that it is made from
+  bool taken = false;        // by an op, or by backward
+  bool own = false;          // made from numbers of each rank's own, and not yet reduced
+  bool of_gradient = false;  // made from one, and has its rounding
+  bool flows_back = false;   // made from the gradient of a loss
+  // Terms, or a multiple: right where a later call makes the whole of it.
+  std::shared_ptr<const BlamedValue> suspect;
+  std::string like;  // the key of A's value that it is, but for collectives
+  std::vector<std::string> through;
+};
+
+/// A value has what the one that it is made of has.
+void inherit(Followed& all, const Followed& one);
+
 /// Used by one thread.
 class RecordingComparison {
  public:
@@ -47,20 +64,6 @@ class RecordingComparison {
   RecordingBlame end();
 
  private:
-  // Facts about a value of B, by its number.
-  struct Followed {
-    double off = 0;
-    std::int32_t wrong = -1;   // by number among all, the value itself or one that it is made from
-    bool taken = false;        // by an op, or by backward
-    bool own = false;          // made from numbers of each rank's own, and not yet reduced
-    bool of_gradient = false;  // made from one, and has its rounding
-    bool flows_back = false;   // made from the gradient of a loss
-    // Terms, or a multiple: right where a later call makes the whole of it.
-    std::shared_ptr<const BlamedValue> suspect;
-    std::string like;  // the key of A's value that it is, but for collectives
-    std::vector<std::string> through;
-  };
-
   // A value that was found wrong.
   struct Link {
     std::int32_t source = -1;  // the first wrong one that it is computed from, as Followed::wrong
@@ -90,7 +93,7 @@ class RecordingComparison {
     Followed from;
   };
 
-  static void inherit(Followed& all, const Followed& one);
+  Followed made_from(ComparedPoint& point);
   void follow_message(const RecordedProgram& program, const RecordedEvent& event, Followed& all);
   Explained explained(const ComparedPoint& point, const PointPart& a, const Followed& from,
                       double terms);

@@ -59,7 +59,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   }
 }
 
-void RecordingComparison::inherit(Followed& all, const Followed& one) {
+void inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   all.own = all.own || one.own;
   all.of_gradient = all.of_gradient || one.of_gradient;

@@ -115,6 +115,19 @@ std::string PointNames::name_of(const RecordedEvent& event) const {
   return stages_.of(event.rank, name);
 }
 
+// Backward plays nothing itself: its first op takes the losses.
+std::vector<std::int32_t> PointNames::losses_of(const RecordedEvent& event) {
+  const RecordedEvent* backward = backwards_[event.rank];
+  const bool seeds = event.kind == RecordedKind::kOp && event.pass != RecordedPass::kBackward &&
+                     bare_op(event.op) == "ones_like";
+  std::vector<std::int32_t> losses;
+  if (!seeds || backward == nullptr) return losses;
+  for_each_operand(event, [&](std::int32_t number) {
+    if (std::ranges::count(backward->takes, number) > 0) losses.push_back(number);
+  });
+  return losses;
+}
+
 void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
   using enum RecordedKind;
   const auto add = [&](std::string key, PointKind kind, std::int32_t number) {
@@ -153,13 +166,6 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
       point.name = name;
       if (backward != backwards_.end()) point.place = place_of(program_, *backward->second);
     }
-  } else if (!back && event.kind == kOp && bare_op(event.op) == "ones_like") {
-    // Backward begins so: it plays nothing itself.
-    const RecordedEvent* backward = backwards_[event.rank];
-    for_each_operand(event, [&](std::int32_t number) {
-      const bool root = backward != nullptr && std::ranges::count(backward->takes, number) > 0;
-      if (root) add(counted(event, "loss "), PointKind::kResult, number);
-    });
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));
     for (std::size_t i = 0; i < event.gives.size(); ++i) {
@@ -196,6 +202,10 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
   std::vector<ComparedPoint> points;
   if (event.kind == RecordedKind::kBackward) backwards_[event.rank] = &event;
   add_named(event, points);
+  for (const std::int32_t loss : losses_of(event)) {
+    points.push_back(point_of(event, counted(event, "loss "), PointKind::kResult));
+    points.back().value = loss;
+  }
   for (ComparedPoint& point : points) {
     point.event = index;
     point.line = event.line;

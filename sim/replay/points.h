@@ -74,6 +74,7 @@ class PointNames {
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
   bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
+  std::vector<std::int32_t> losses_of(const RecordedEvent& event);
   void add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points);
 
   const RecordedProgram& program_;
