@@ -90,10 +90,15 @@ std::string PointNames::counted(const RecordedEvent& event, const std::string& n
   return fmt::format("{}|{}", name, count);
 }
 
+const RecordedEvent* PointNames::backward_of(std::int32_t rank) const {
+  const auto last = backwards_.find(rank);
+  return last == backwards_.end() ? nullptr : last->second;
+}
+
 // A gradient is looked at once more behind a hook that writes it, in the same backward.
 std::size_t PointNames::looks_before(const RecordedEvent& event, const std::string& name) {
   Looks& looks = looks_[{event.rank, name}];
-  const RecordedEvent* backward = backwards_[event.rank];
+  const RecordedEvent* backward = backward_of(event.rank);
   looks = looks.backward == backward ? Looks{backward, looks.before + 1} : Looks{backward, 0};
   return looks.before;
 }
@@ -117,7 +122,7 @@ std::string PointNames::name_of(const RecordedEvent& event) const {
 
 // Backward plays nothing itself: its first op takes the losses.
 std::vector<std::int32_t> PointNames::losses_of(const RecordedEvent& event) {
-  const RecordedEvent* backward = backwards_[event.rank];
+  const RecordedEvent* backward = backward_of(event.rank);
   const bool seeds = event.kind == RecordedKind::kOp && event.pass != RecordedPass::kBackward &&
                      bare_op(event.op) == "ones_like";
   std::vector<std::int32_t> losses;
@@ -161,10 +166,10 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     const std::string marks(check && back ? looks_before(event, name) : 0, '+');
     add(counted(event, prefix + name + marks), kind, event.out[0].id.id);
     if (check && back) gradients_[event.out[0].id.id] = name;
-    const auto backward = check && back ? backwards_.find(event.rank) : backwards_.end();
+    const RecordedEvent* backward = check && back ? backward_of(event.rank) : nullptr;
     for (ComparedPoint& point : points) {
       point.name = name;
-      if (backward != backwards_.end()) point.place = place_of(program_, *backward->second);
+      if (backward != nullptr) point.place = place_of(program_, *backward);
     }
   } else if (event.kind == kModule) {
     const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));

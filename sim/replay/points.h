@@ -70,6 +70,7 @@ class PointNames {
  private:
   std::string name_in(const RecordedEvent& event, const std::string& module) const;
   std::string counted(const RecordedEvent& event, const std::string& name);
+  const RecordedEvent* backward_of(std::int32_t rank) const;
   std::size_t looks_before(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;

@@ -122,6 +122,16 @@ TEST_CASE("B-32 the first value that another program made wrong is named, with i
   CHECK(blame.edits[0].text.starts_with("dist.all_reduce(y)"));
 }
 
+TEST_CASE("B-32 a program is like itself where ranks have events of their own, or no backward") {
+  for (const char* name : {"ranks/pipeline_2__2.15.0", "ranks/ring_4__2.15.0"}) {
+    CAPTURE(name);
+    const RecordedProgram program = stored(name);
+    const RecordingBlame blame = blame_recordings(program, program);
+    CHECK(blame.compared > 0);
+    CHECK(!blame.found());
+  }
+}
+
 TEST_CASE("B-32 pieces held twice, sums that clipping hides, and factors of the loss are named") {
   const RecordingBlame twice =
       blame_recordings(stored("mistakes/tp_one"), stored("mistakes/tp_same_piece"));
