@@ -161,7 +161,9 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
   comparison.begin(b);
   std::vector<PlayedEdit> edits;
   if (edit != nullptr) edits = played_edits(*edit);
+  std::size_t played = 0;
   play_events(b, edits, [&](std::size_t index, const EventValues& values) {
+    ++played;
     comparison.flow(b, index);
     if (is_collective(b.events[index])) comparison.judge_collective(b, index, values);
     for (ComparedPoint& point : names.at(index, values)) {
@@ -171,7 +173,9 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
       comparison.judge(std::move(point), terms);
     }
   });
-  return comparison.end();
+  RecordingBlame blame = comparison.end();
+  blame.played = played;
+  return blame;
 }
 
 enum class Edited { kGradients, kFirst, kAlike, kPlace, kLine };
@@ -527,6 +531,8 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
     RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
     order(left);
     if (!left.found()) blame.edits.push_back(edit);
+    const bool waits = !left.found() && left.played < blame.played;
+    if (waits) blame.edits.back().text += "; ranks wait in it here: put it behind all backwards";
     return left;
   };
   if (reduce_otherwise(blame, b, after)) return blame;

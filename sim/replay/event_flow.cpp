@@ -63,6 +63,11 @@ bool reads(const RecordedProgram& program, const RecordedEvent& event, std::int3
     const auto root = root_of(program, event);
     return !root || *root == event.rank;
   }
+  if (op == "unflatten_dense_tensors") {  // the others say shapes alone
+    std::int32_t flat = -1;
+    for_each_operand(event, [&](std::int32_t one) { flat = flat < 0 ? one : flat; });
+    return operand == flat;
+  }
   const bool sums = op.starts_with("allreduce") || op.starts_with("all_reduce") || op == "reduce_";
   bool given = false;
   for_each_given(event, [&](const EventValue& one) { given = given || one.id.id == operand; });

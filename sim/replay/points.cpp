@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text_of_list.h"
+#include "sim/replay/event_flow.h"
 #include "sim/verify/held_numbers.h"
 #include "tensor/host.h"
 
@@ -217,7 +218,9 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
     if (by_rank_ && event.rank >= 0) point.key += fmt::format("@{}", event.rank);
     point.ranks = ranks_meant(event.rank, program_.ranks);
     std::erase_if(point.ranks, [&](std::size_t rank) { return is_undefined(event, rank); });
-    const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
+    const auto take = [&](std::int32_t number) {
+      if (reads(program_, event, number)) point.operands.push_back(number);
+    };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
     if (!looks && point.kind != PointKind::kEnd) for_each_operand(event, point.ranks[0], take);
   }

@@ -44,6 +44,7 @@ struct BlamedValue {
 struct RecordingBlame {
   bool same_names = false;  ///< both have a module or a parameter of one name
   std::int64_t compared = 0;
+  std::size_t played = 0;                   ///< events of B
   std::int64_t on_the_way = 0;              ///< not A's, though loss, gradients and parameters are
   std::optional<double> first_factor = {};  ///< of the first gradient on its way, in A's
   bool right_loss = false;         ///< a loss that backward begins with is A's, or terms of it

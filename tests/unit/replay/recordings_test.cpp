@@ -170,6 +170,8 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
       {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default",
        "no part of A's value", ""},
       {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
+      {"scaled", "too_large", "", "aten.unflatten_dense_tensors.default", "2 times A's value",
+       "y = y * 0.5"},
       {"sent", "not_divided", "", "aten.nll_loss_forward.default",
        "every gradient of it is 4 times A's", "loss = loss * 0.25"},
   };
