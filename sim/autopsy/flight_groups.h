@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "base/escaped_text.h"
@@ -28,7 +27,6 @@ class FlightGroups {
   struct Group {
     std::string name, description;
     Ranks ranks;
-    bool messages = false;
   };
 
   struct Messages {
@@ -128,7 +126,7 @@ class FlightGroups {
     }
   }
   [[noreturn]] static void refuse_other_job(const FlightDump& dump, const std::string& name) {
-    fail(ErrorKind::kValue, Fix{"give the dumps of one job"},
+    fail(Fix{"give the dumps of one job"},
          "{}: a dump of another job: its group '{}' has other ranks", dump.path,
          printed_text(name));
   }
@@ -139,8 +137,7 @@ class FlightGroups {
     const std::size_t configured = groups_.size();
     for (const FlightDump& dump : dumps_) {
       if (!dumped.insert(dump.rank).second) {
-        fail(ErrorKind::kValue, Fix{"give one dump of each rank"}, "{}: rank {} has two dumps",
-             dump.path, dump.rank);
+        fail(Fix{"give one dump of each rank"}, "{}: rank {} has two dumps", dump.path, dump.rank);
       }
       std::vector<std::size_t>& numbers = group_numbers_.emplace_back();
       for (const std::string& name : dump.names) {
@@ -157,7 +154,6 @@ class FlightGroups {
       for (const FlightEntry& entry : dump.entries) {
         const auto name = static_cast<std::size_t>(entry.group);
         if (!entry.message) last[name] = entry.sequence;
-        if (entry.message) groups_[numbers[name]].messages = true;
       }
       index_of_[dump.rank] = last_.size() - 1;
     }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "backends/shared/waits.h"
 #include "comm/verdict.h"
 #include "sim/autopsy/flight_groups.h"

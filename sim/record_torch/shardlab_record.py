@@ -1309,6 +1309,24 @@ def _holders():
     return holders
 
 
+class _Stepping:
+    """Optimizers that step: one may have another one inside, whose end is not that of the step."""
+
+    def __init__(self):
+        self.all = []  # the outer ones first
+
+    def begins(self, optimizer):
+        while any(one is optimizer for one in self.all):  # left by an exception
+            self.all.pop()
+        self.all.append(optimizer)
+
+    def ends(self, optimizer):
+        """Whether no other one is left."""
+        while self.all and self.all.pop() is not optimizer:
+            pass
+        return not self.all
+
+
 class _Program:
     """The part of a Recorder that sees modules, gradients and functions."""
 
@@ -1416,15 +1434,13 @@ class _Program:
         return [number for number in numbers if number is not None]
 
     def optimizer_begins(self, optimizer, args, kwargs):
-        self.stepping.append(optimizer)
+        self.stepping.begins(optimizer)
         self.phase = "opt"
         if all(kept() is not optimizer for kept in self.names.optimizers):
             self.names.optimizers.append(weakref.ref(optimizer))
 
     def optimizer_ends(self, optimizer, args, kwargs):
-        while self.stepping and self.stepping.pop() is not optimizer:
-            pass
-        self.phase = "opt" if self.stepping else "fwd"
+        self.phase = "fwd" if self.stepping.ends(optimizer) else "opt"
 
     def ask(self, which, *args, **kwargs):
         """The engine's own answer; a mode of functions may pass the request on as another."""
@@ -3089,7 +3105,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.taking_call = False  # and no op, which does not see the way of gradients
         self.quiet = 0
         self.phase = "fwd"
-        self.stepping = []  # optimizers, the outer ones first
+        self.stepping = _Stepping()
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (weak reference, path)
         self.owners = {}  # sequence number of autograd -> (call, module, place)
@@ -4411,7 +4427,7 @@ class _Steps:
             optimizer.register_optimizer_step_pre_hook(self.step_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
-        self.stepping = []  # optimizers, the outer ones first
+        self.stepping = _Stepping()
         _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
@@ -4470,15 +4486,10 @@ class _Steps:
             self.recorder.module_begins(module, args)
 
     def step_begins(self, optimizer, args, kwargs):
-        """An optimizer may have another one, whose end is not that of the step."""
-        while any(one is optimizer for one in self.stepping):  # left by an exception
-            self.stepping.pop()
-        self.stepping.append(optimizer)
+        self.stepping.begins(optimizer)
 
     def step_ends(self, optimizer, args, kwargs):
-        while self.stepping and self.stepping.pop() is not optimizer:
-            pass
-        if self.stepping:
+        if not self.stepping.ends(optimizer):
             return
         self.made += 1
         if self.recorder is None or self.is_over():

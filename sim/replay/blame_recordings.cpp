@@ -530,9 +530,9 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
     ++blame.tried;
     RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
     order(left);
-    if (!left.found()) blame.edits.push_back(edit);
-    const bool waits = !left.found() && left.played < blame.played;
-    if (waits) blame.edits.back().text += "; ranks wait in it here: put it behind all backwards";
+    if (left.found()) return left;
+    std::string& text = blame.edits.emplace_back(edit).text;
+    if (left.played < blame.played) text += "; ranks wait in it here: put it behind all backwards";
     return left;
   };
   if (reduce_otherwise(blame, b, after)) return blame;

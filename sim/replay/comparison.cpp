@@ -48,11 +48,13 @@ void as_gradient(BlamedValue& value, const BlamedValue& gradient) {
   value.what += ", and still is after the step";
 }
 
+bool adds_up(const std::string& call) { return call.find("reduce") != std::string::npos; }
+
 // Whether a sum over ranks is behind the gradient, as of a buffer that has it.
 bool is_added_behind(const BlamedValue& gradient, const BlamedValue& parameter) {
   return std::ranges::any_of(parameter.through, [&](const std::string& call) {
     const bool before = std::ranges::find(gradient.through, call) != gradient.through.end();
-    return !before && call.find("reduce") != std::string::npos;
+    return !before && adds_up(call);
   });
 }
 
@@ -140,11 +142,15 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
 // A gradient as it is in the end is what was written last.
 void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
   if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
-  const bool loss = point.key.starts_with("loss ");
-  if (point.kind == PointKind::kResult && (loss || program.events[point.event].place < 0)) {
-    const auto maker = made_.find(point.value);
-    if (maker != made_.end()) point.place = place_of(program, program.events[maker->second]);
-    if (maker != made_.end() && loss) point.op = program.events[point.event = maker->second].op;
+  const bool no_place = is_loss(point) || program.events[point.event].place < 0;
+  const auto maker = made_.find(point.value);
+  if (point.kind == PointKind::kResult && no_place && maker != made_.end()) {
+    const RecordedEvent& event = program.events[maker->second];
+    point.place = place_of(program, event);
+    if (is_loss(point)) {
+      point.event = maker->second;
+      point.op = event.op;
+    }
   }
   const auto writer = writers_.last(point.value);
   if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad") || !writer) return;
@@ -214,8 +220,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
   // Nothing is known of the calls that made a loss but the terms that they took.
-  const bool loss = point.key.starts_with("loss ") && from.suspect == nullptr;
-  if (loss && all.held == ValueHeld::kWrong) return;
+  if (is_loss(point) && from.suspect == nullptr && all.held == ValueHeld::kWrong) return;
   settle(std::move(point), std::move(all), told, from);
 }
 
@@ -411,7 +416,7 @@ void RecordingComparison::see_factor(const ComparedPoint& point, const Explained
   const bool back =
       point.kind == PointKind::kFlow && known_[point.value].flows_back && !told.is_scalar;
   // The gradients of a loss that is the average over ranks are so many times A's.
-  const bool average = point.key.starts_with("loss ") && all.held == ValueHeld::kTerms;
+  const bool average = is_loss(point) && all.held == ValueHeld::kTerms;
   if (first_factor_ || (!back && !average)) return;
   first_factor_ = average ? 1 / all.factor : all.held == ValueHeld::kScaled ? all.factor : 1;
 }
@@ -523,8 +528,8 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
                        first_factor_ &&
                        std::fabs(before->cause.factor - *first_factor_) <= kFactor * *first_factor_;
   const bool flows = point.kind == PointKind::kFlow;
-  const bool usual = of_loss && !flows && before->point.kind == PointKind::kFlow &&
-                     before->point.op.find("reduce") == std::string::npos;
+  const bool usual =
+      of_loss && !flows && before->point.kind == PointKind::kFlow && !adds_up(before->point.op);
   if ((same && !usual) || (before != nullptr && flows && !of_loss)) {
     value = *before;
   } else if (of_loss && flows) {

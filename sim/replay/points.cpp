@@ -98,10 +98,7 @@ const RecordedEvent* PointNames::backward_of(std::int32_t rank) const {
 
 // A gradient is looked at once more behind a hook that writes it, in the same backward.
 std::size_t PointNames::looks_before(const RecordedEvent& event, const std::string& name) {
-  Looks& looks = looks_[{event.rank, name}];
-  const RecordedEvent* backward = backward_of(event.rank);
-  looks = looks.backward == backward ? Looks{backward, looks.before + 1} : Looks{backward, 0};
-  return looks.before;
+  return looks_[{event.rank, backward_of(event.rank), name}]++;
 }
 
 ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
@@ -239,6 +236,8 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
 bool is_gradient(const ComparedPoint& point) {
   return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
 }
+
+bool is_loss(const ComparedPoint& point) { return point.key.starts_with("loss "); }
 
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {
   ComparedPoint own{.key = point.key, .kind = point.kind, .name = point.name};

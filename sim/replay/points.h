@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct ComparedPoint {
 
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
+/// A loss that backward begins with, apart from the call that made it.
+bool is_loss(const ComparedPoint& point);
 /// The same with one rank's part alone, by its place among the ranks.
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i);
 
@@ -85,11 +88,8 @@ class PointNames {
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;
   std::map<std::int32_t, const RecordedEvent*> backwards_;  // the last of a rank
-  struct Looks {
-    const RecordedEvent* backward = nullptr;
-    std::size_t before = 0;
-  };
-  std::map<std::pair<std::int32_t, std::string>, Looks> looks_;  // rank and name of a gradient
+  // Looks at a gradient, by rank, backward and name.
+  std::map<std::tuple<std::int32_t, const RecordedEvent*, std::string>, std::size_t> looks_;
   std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
 

@@ -50,7 +50,7 @@ bool PointsOfRanks::whole(ComparedPoint& point) {
   const std::string call = call_in(point.key);
   const std::int32_t rank = shared ? -1 : static_cast<std::int32_t>(point.ranks.at(0));
   if (!call.empty() && !is_as_often(rank, call)) return false;
-  if (point.key.starts_with("loss ") && met_.contains(point.value)) return false;
+  if (is_loss(point) && met_.contains(point.value)) return false;
   if (point.kind == PointKind::kResult) met_.insert(point.value);
   if (shared || all->second == 1) return true;
   const auto [begun, first] = begun_.try_emplace(point.key, point);

@@ -12,6 +12,24 @@ def _holders():
     return holders
 
 
+class _Stepping:
+    """Optimizers that step: one may have another one inside, whose end is not that of the step."""
+
+    def __init__(self):
+        self.all = []  # the outer ones first
+
+    def begins(self, optimizer):
+        while any(one is optimizer for one in self.all):  # left by an exception
+            self.all.pop()
+        self.all.append(optimizer)
+
+    def ends(self, optimizer):
+        """Whether no other one is left."""
+        while self.all and self.all.pop() is not optimizer:
+            pass
+        return not self.all
+
+
 class _Program:
     """The part of a Recorder that sees modules, gradients and functions."""
 
@@ -119,15 +137,13 @@ class _Program:
         return [number for number in numbers if number is not None]
 
     def optimizer_begins(self, optimizer, args, kwargs):
-        self.stepping.append(optimizer)
+        self.stepping.begins(optimizer)
         self.phase = "opt"
         if all(kept() is not optimizer for kept in self.names.optimizers):
             self.names.optimizers.append(weakref.ref(optimizer))
 
     def optimizer_ends(self, optimizer, args, kwargs):
-        while self.stepping and self.stepping.pop() is not optimizer:
-            pass
-        self.phase = "opt" if self.stepping else "fwd"
+        self.phase = "fwd" if self.stepping.ends(optimizer) else "opt"
 
     def ask(self, which, *args, **kwargs):
         """The engine's own answer; a mode of functions may pass the request on as another."""

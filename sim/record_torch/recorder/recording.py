@@ -114,7 +114,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.taking_call = False  # and no op, which does not see the way of gradients
         self.quiet = 0
         self.phase = "fwd"
-        self.stepping = []  # optimizers, the outer ones first
+        self.stepping = _Stepping()
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (weak reference, path)
         self.owners = {}  # sequence number of autograd -> (call, module, place)

@@ -185,7 +185,7 @@ class _Steps:
             optimizer.register_optimizer_step_pre_hook(self.step_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
-        self.stepping = []  # optimizers, the outer ones first
+        self.stepping = _Stepping()
         _functions.append(self.function_begins)
         self.messages = []  # (where it is, its name, what it was)
         for name in self.MESSAGES if dist.is_available() else ():
@@ -244,15 +244,10 @@ class _Steps:
             self.recorder.module_begins(module, args)
 
     def step_begins(self, optimizer, args, kwargs):
-        """An optimizer may have another one, whose end is not that of the step."""
-        while any(one is optimizer for one in self.stepping):  # left by an exception
-            self.stepping.pop()
-        self.stepping.append(optimizer)
+        self.stepping.begins(optimizer)
 
     def step_ends(self, optimizer, args, kwargs):
-        while self.stepping and self.stepping.pop() is not optimizer:
-            pass
-        if self.stepping:
+        if not self.stepping.ends(optimizer):
             return
         self.made += 1
         if self.recorder is None or self.is_over():
