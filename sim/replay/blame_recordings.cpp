@@ -381,12 +381,13 @@ void name_gradients(RecordingBlame& blame, const RecordedProgram& b,
     value.point.place = place_of(b, b.events[all.back().event]);
   }
   value.what += ", and no collective adds them up" + way_of_library(b);
-  for (const RecordedEvent& event : b.events) {
-    const auto is_reduced = [&](const EventValue& one) {
-      return blame.reduced.contains(one.id.id);
-    };
-    const bool reduces =
-        reduction_of(event) && event.place >= 0 && std::ranges::any_of(event.written, is_reduced);
+  for (std::size_t i = all.empty() ? 0 : all.front().event; i < b.events.size(); ++i) {
+    const RecordedEvent& event = b.events[i];
+    if (!reduction_of(event) || event.place < 0) continue;
+    bool reduces = false;
+    const auto look = [&](std::int32_t number) { reduces |= blame.reduced.contains(number); };
+    for_each_operand(event, look);
+    for_each_given(event, [&](const EventValue& one) { look(one.id.id); });
     if (!reduces) continue;
     value.what += fmt::format("; others are added up by {}, {}", event.op, place_of(b, event));
     break;
@@ -439,7 +440,8 @@ std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   std::vector<double> all;
   if (blame.first_factor == 1) return all;
   for (const BlamedValue& one : blame.wrong) {
-    const bool late = is_gradient(one.point) || one.point.name.ends_with(".grad");
+    const bool late =
+        is_gradient(one.point) || one.point.name.ends_with(".grad") || &one == &blame.wrong.front();
     if (!late || one.cause.held != ValueHeld::kScaled || all.size() == kMostFactors) continue;
     const auto is_factor = [&](double factor) {
       return std::fabs(factor - one.cause.factor) <= 1e-3 * std::fabs(factor);

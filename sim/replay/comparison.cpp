@@ -65,6 +65,44 @@ void as_share(Explained& all) {
   all = {.held = ValueHeld::kScaled, .off = all.off, .factor = share, .groups = {}};
 }
 
+bool is_scaling(const ComparedPoint& point) {
+  const std::string_view op = bare_op(point.op);
+  return point.by_number && (op == "div" || op == "mul");
+}
+
+std::int32_t first_operand(const ComparedPoint& point) {
+  return point.operands.empty() ? -1 : point.operands[0];
+}
+
+// Terms that are multiplied stay terms: how many times A's value their sum is.
+std::optional<double> factor_of_terms(const ComparedPoint& point, const PointPart& a,
+                                      const Followed& from) {
+  const bool terms_alone = from.suspect != nullptr &&
+                           from.suspect->cause.held == ValueHeld::kTerms &&
+                           from.suspect->point.value == first_operand(point);
+  if (!terms_alone) return std::nullopt;
+  const Explained& terms = from.suspect->cause;
+  PointPart sum{.shape = a.shape, .elements = std::vector<double>(a.elements.size())};
+  for (std::size_t i = 0; i < point.parts.size(); ++i) {
+    if (std::ranges::find(terms.groups.groups[0], point.ranks[i]) == terms.groups.groups[0].end())
+      continue;
+    const std::vector<double>& part = point.parts[i].elements;
+    if (part.size() != sum.elements.size()) return std::nullopt;
+    std::ranges::transform(part, sum.elements, sum.elements.begin(), std::plus{});
+  }
+  const std::vector<double> factors = factors_of_parts(a, rounding_allowed(a), {sum});
+  return factors.empty() ? std::nullopt : std::optional(factors[0] * terms.factor);
+}
+
+// Pieces of a parameter, each of which is right, may be the same piece: empty if they are not.
+std::string text_of_missing(const ComparedPoint& point, const PointPart& a) {
+  if (point.parts.size() < 2 || a.elements.empty()) return "";
+  const auto missing = missing_element(a, rounding_allowed(a), point.parts);
+  return missing ? fmt::format("no rank has A's element at [{}]: some hold the same piece",
+                               text_of_list(*missing, ", "))
+                 : "";
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -95,6 +133,11 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
   if (all.held == ValueHeld::kWrong && !result) all.held = ValueHeld::kUnknown;
 }
 
+bool RecordingComparison::is_written_leaf(const ComparedPoint& point) const {
+  const bool result = backward_ && point.kind == PointKind::kResult;
+  return result && is_in_place(point.op) && leaves_.contains(point.value);
+}
+
 void RecordingComparison::begin(const RecordedProgram& program) {
   begun_ = true;
   if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
@@ -106,6 +149,9 @@ void RecordingComparison::begin(const RecordedProgram& program) {
     const bool average = event.kind == RecordedKind::kConstant && ended.contains(event.rank);
     const bool buffer = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
     if (buffer || average) buffers_.insert(event.out[0].id.id);
+    const bool begins = event.kind == RecordedKind::kConstant || event.kind == RecordedKind::kInput;
+    if (begins && event.requires_grad) leaves_.insert(event.out[0].id.id);
+    leaves_.insert(event.leaves.begin(), event.leaves.end());
     if (event.kind != RecordedKind::kBackward) continue;
     losses_.insert(event.takes.begin(), event.takes.end());
   }
@@ -192,6 +238,11 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   }
   const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
   if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
+  const bool scaled = all.held == ValueHeld::kWrong && alike && is_scaling(point);
+  if (const auto factor = scaled ? factor_of_terms(point, a[0], from) : std::nullopt) {
+    all = {.held = ValueHeld::kScaled, .factor = *factor};
+    from.suspect = nullptr;
+  }
   const bool may_be_made_equal = !from.through.empty() || is_of_step(point);
   const bool made_equal = may_be_made_equal && are_equal(point.parts);
   if (made_equal) as_share(all);
@@ -200,7 +251,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (all.held == ValueHeld::kWrong) {
     tell(point, a, alike, told);
   } else if (all.held == ValueHeld::kRight && alike) {
-    told.elements = text_of_missing(point, a[0]);
+    if (is_parameter(point)) told.elements = text_of_missing(point, a[0]);
     const auto own = begins_.find(point.name);
     const bool step = point.kind == PointKind::kEnd && own != begins_.end();
     if (told.elements.empty() && step) told.elements = parting_text(point.parts, own->second);
@@ -219,9 +270,15 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
-  // Nothing is known of the calls that made a loss but the terms that they took.
-  if (is_loss(point) && from.suspect == nullptr && all.held == ValueHeld::kWrong) return;
-  settle(std::move(point), std::move(all), told, from);
+  if (!says_nothing(point, all, from)) settle(std::move(point), std::move(all), told, from);
+}
+
+// An edit of a loss changes its seed; of the calls that made a loss only the terms are known.
+bool RecordingComparison::says_nothing(const ComparedPoint& point, const Explained& all,
+                                       const Followed& from) const {
+  const bool seed = bare_op(point.op) == "ones_like" && losses_.contains(first_operand(point));
+  const bool loss = is_loss(point) && from.suspect == nullptr && all.held == ValueHeld::kWrong;
+  return loss || (seed && all.held != ValueHeld::kRight);
 }
 
 // `alike`: all ranks of A have one value, a[0].
@@ -360,16 +417,6 @@ bool RecordingComparison::is_parameter(const ComparedPoint& point) const {
   return point.kind == PointKind::kInput && a_.contains("gradient " + point.name + ".grad|0");
 }
 
-// Pieces of a parameter, each of which is right, may be the same piece: empty if they are not.
-std::string RecordingComparison::text_of_missing(const ComparedPoint& point,
-                                                 const PointPart& a) const {
-  if (!is_parameter(point) || point.parts.size() < 2 || a.elements.empty()) return "";
-  const auto missing = missing_element(a, rounding_allowed(a), point.parts);
-  return missing ? fmt::format("no rank has A's element at [{}]: some hold the same piece",
-                               text_of_list(*missing, ", "))
-                 : "";
-}
-
 // The first of a chain is the one to look at.
 void RecordingComparison::suspect(Followed& now, BlamedValue value) {
   if (now.suspect != nullptr && same_cause(now.suspect->cause, value.cause)) return;
@@ -391,7 +438,7 @@ bool RecordingComparison::is_right(const ComparedPoint& point, const Explained& 
   ++compared_;
   if (point.kind == PointKind::kGradient) right_gradients_.insert(point.name);
   if (point.kind == PointKind::kEnd) right_ends_.insert(point.name);
-  if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
+  if ((is_late(point) && point.kind != PointKind::kFlow) || is_written_leaf(point)) ++ends_;
   now.off = all.off;
   drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
   return true;
@@ -465,9 +512,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   }
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
   see_factor(point, all, told);
-  const bool flows_back = now.flows_back;
-  now = {.off = from.off, .taken = now.taken, .suspect = {}, .like = point.key, .through = {}};
-  now.flows_back = flows_back;
+  now = {.off = from.off, .taken = now.taken, .flows_back = now.flows_back, .like = point.key};
   now.of_gradient = is_gradient(point) || gradient || (!end && from.of_gradient);
   if (is_right(point, all, now)) return;
   BlamedValue value = blamed(point, all, told, from);
@@ -479,7 +524,8 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_written_buffer(point);
+  const bool buffer = all.held == ValueHeld::kWrong && is_written_buffer(point);
+  const bool outlasts = of_call && (buffer || is_written_leaf(point));
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,

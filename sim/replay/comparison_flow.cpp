@@ -43,6 +43,8 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
     if (is_recorded_message(one)) follow_message(program, one, all);
     if (!is_collective(one)) continue;
     for (const EventValue& written : one.written) reduced_.insert(written.id.id);
+    if (!one.written.empty() || !bare_op(one.op).starts_with("all_reduce")) continue;
+    for_each_operand(one, [&](std::int32_t number) { reduced_.insert(number); });
   }
   using enum RecordedKind;
   const bool reduces =

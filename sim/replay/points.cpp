@@ -215,11 +215,14 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
     if (by_rank_ && event.rank >= 0) point.key += fmt::format("@{}", event.rank);
     point.ranks = ranks_meant(event.rank, program_.ranks);
     std::erase_if(point.ranks, [&](std::size_t rank) { return is_undefined(event, rank); });
+    std::size_t tensors = 0;
     const auto take = [&](std::int32_t number) {
+      ++tensors;
       if (reads(program_, event, number)) point.operands.push_back(number);
     };
     const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
     if (!looks && point.kind != PointKind::kEnd) for_each_operand(event, point.ranks[0], take);
+    point.by_number = tensors == 1 && event.args_of_ranks.empty();
   }
   std::erase_if(points, [](const ComparedPoint& point) { return point.ranks.empty(); });
   return points;

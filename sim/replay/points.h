@@ -43,6 +43,7 @@ struct ComparedPoint {
   std::size_t event = 0;   ///< its index; of a value that a job has written its place among them
   std::int32_t value = 0;  ///< its number in the recording
   std::vector<std::int32_t> operands;  ///< numbers
+  bool by_number = false;              ///< the call takes one tensor, and numbers all ranks have
   std::vector<std::size_t> ranks;      ///< of `parts`
   std::vector<PointPart> parts;        ///< as parts_of_value()
   /// Events and numbers of ranks before the last, where each rank has events of its own.

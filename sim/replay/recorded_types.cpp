@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "mesh/spec.h"
 #include "mesh/type_string.h"
+#include "schema/op_row.h"
 #include "sim/replay/explain.h"
 #include "sim/replay/fingerprint.h"
 #include "sim/verify/compare.h"
@@ -112,8 +113,9 @@ struct Said {
   std::size_t event = 0;
   std::map<std::size_t, std::int32_t> numbers;  // of the tensor, by rank
   std::vector<Held> held;
-  Held gradient;    // of the tensor, or the result, as it came
-  std::string key;  // the same in every recording of the program
+  Held gradient;                     // of the tensor, or the result, as it came
+  std::string key;                   // the same in every recording of the program
+  std::optional<std::size_t> whole;  // the move that added up what are terms here
   bool move() const { return held.size() == 2; }
 };
 
@@ -134,6 +136,8 @@ class SaidTypes {
         if (!results.empty()) meet(calls_, std::string(bare_op(event.op)), index, results, values);
       }
       if (event.kind == RecordedKind::kCheck) check(event, values);
+      if (event.kind != RecordedKind::kCheck) write(event, values);
+      went_back_ |= event.kind == RecordedKind::kBackward;
       if (event.kind != RecordedKind::kCollect) return;
       for_each_given(event, [&](const EventValue& one) { collected_.insert(one.id.id); });
     });
@@ -157,13 +161,20 @@ class SaidTypes {
     }
     return nullptr;
   }
-  /// A claimed parameter after the step; null: it is none.
-  const Held* end_of(const Said& said) const {
-    const auto found = ends_.find(said.numbers.begin()->second);
-    return found == ends_.end() ? nullptr : &found->second;
+  /// A claimed parameter after the step, of the ranks on which it is one.
+  Held end_of(const Said& said) const {
+    Held end;
+    for (const auto& [rank, number] : said.numbers) {
+      const auto found = ends_.find({number, rank});
+      if (found != ends_.end()) end[rank] = found->second;
+    }
+    return end;
   }
 
  private:
+  using OnRank = std::pair<std::int32_t, std::size_t>;  // a number, and the rank that has it
+  using SumAlong = std::pair<std::size_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
+
   static const Said* at(const std::map<std::string, Said>& all, const std::string& key) {
     const auto found = all.find(key);
     return found == all.end() ? nullptr : &found->second;
@@ -200,8 +211,17 @@ class SaidTypes {
   void say(const RecordedEvent& event, std::size_t index, const EventValues& values) {
     if (event.takes.empty()) return;
     Said& said = meet(said_, event.name, index, event.takes, values);
-    for (const std::size_t rank : ranks_meant(event.rank, values.ranks()))
+    for (const std::size_t rank : ranks_meant(event.rank, values.ranks())) {
       in_order_[rank].push_back(&said);
+      claimed_.emplace(event.takes[0], rank);
+      for (const auto& [sum, dim] : sums_[{event.takes[0], rank}]) {
+        const bool same = event.name != "mutate_type" && event.types.at(0).of == dim;
+        if (same && event.types[0].type.is_p()) said.whole = sum;
+      }
+      if (!said.move() || !event.types.at(0).type.is_p() || event.types.at(1).type.varies())
+        continue;
+      sums_[{event.takes[1], rank}].emplace_back(index, event.types[0].of);
+    }
     // Names by number are of one process each, where ranks have events of their own.
     if (event.rank < 0) names_[event.takes[0]].insert(fmt::format("v{}", event.takes[0]));
   }
@@ -215,13 +235,44 @@ class SaidTypes {
     }
   }
 
+  // A claimed tensor holds another value then; a parameter the one after the step, which is not
+  // known where a collective writes it through a view.
+  void write(const RecordedEvent& event, const EventValues& values) {
+    const bool step = event.pass == RecordedPass::kOptimizer || event.no_grad;
+    const bool view =
+        event.kind == RecordedKind::kOfRanks || (event.row != nullptr && event.row->op.is_view());
+    for_each_given(event, [&](const EventValue& one) {
+      const std::int32_t number = one.id.id;
+      if (view) {
+        for_each_operand(event, [&](std::int32_t from) {
+          const auto of = views_.find(from);
+          if (from != number) views_[number] = of == views_.end() ? from : of->second;
+        });
+      }
+      const auto of = views_.find(number);
+      for (const std::size_t rank : ranks_meant(event.rank, values.ranks())) {
+        sums_.erase({number, rank});
+        if (went_back_ && step && claimed_.contains({number, rank})) end({number, rank}, values);
+        const bool collects = event.kind == RecordedKind::kCollect && of != views_.end();
+        if (collects) ends_.erase({of->second, rank});
+      }
+    });
+  }
+
+  void end(const OnRank& key, const EventValues& values) {
+    Held held;
+    add(held, values, key.first, {key.second});
+    for (auto& one : held) ends_[key] = std::move(one.second);
+  }
+
   void check(const RecordedEvent& event, const EventValues& values) {
     constexpr std::string_view kGradient = ".grad";
     const std::int32_t number = event.out[0].id.id;
     const std::vector<std::size_t> ranks = ranks_meant(event.rank, values.ranks());
     if (!event.name.ends_with(kGradient)) {
       names_[number].insert(event.name);
-      return add(ends_[number], values, number, ranks);
+      for (const std::size_t rank : ranks) end({number, rank}, values);
+      return;
     }
     if (event.pass != RecordedPass::kBackward || collected_.contains(number)) return;
     const std::size_t length = event.name.size() - kGradient.size();
@@ -234,8 +285,12 @@ class SaidTypes {
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts_;  // by first rank and line
   std::map<std::int32_t, std::set<std::string>> names_;                // of claimed tensors
   std::map<std::string, Held> gradients_;                              // by name
-  std::map<std::int32_t, Held> ends_;
-  std::set<std::int32_t> collected_;  // results of collectives
+  std::set<OnRank> claimed_;
+  std::map<OnRank, GlobalValue> ends_;
+  std::map<std::int32_t, std::int32_t> views_;    // of what
+  std::map<OnRank, std::vector<SumAlong>> sums_;  // by the moves that made them
+  std::set<std::int32_t> collected_;              // results of collectives
+  bool went_back_ = false;
 };
 
 // The label of the parts against the value of one process, where they are all of it.
@@ -329,21 +384,35 @@ class TypesJudge {
   }
 
   bool are_replicas(const Said& said, const Held& held, const RecordedType& type,
-                    std::string_view when) {
+                    std::string_view when, std::string_view why = "") {
     if (!type.type.is_r() && !type.type.is_i()) return true;
     const auto ranks = apart(type, held);
     if (!ranks) return true;
-    contradict(said, fmt::format("{}: equal values{}", along(type), when),
-               fmt::format("ranks {} and {} hold different ones", ranks->first, ranks->second));
+    contradict(
+        said, fmt::format("{}: equal values{}", along(type), when),
+        fmt::format("ranks {} and {} hold different ones{}", ranks->first, ranks->second, why));
+    return false;
+  }
+
+  bool is_added_once(const Said& said) {
+    if (!said.whole || largest_finite(said.held[0].begin()->second.reals) == 0) return true;
+    contradict(said, along(program_.events[said.event].types[0]) + ": terms",
+               fmt::format("the sum, of {}: it is added twice",
+                           place_of(program_, program_.events[*said.whole])));
     return false;
   }
 
   void judge_claim(const std::string& key, const Said& said) {
+    if (!is_added_once(said)) return;
     const std::vector<RecordedType>& types = program_.events[said.event].types;
     for (const RecordedType& type : types) {
       if (!are_replicas(said, said.held[0], type, "") || !judge_gradient(said, type)) return;
-      const Held* end = ours_.end_of(said);
-      if (end != nullptr && !are_replicas(said, *end, type, " after the step")) return;
+      const Held* gradient = ours_.gradient_of(said);
+      const bool terms = type.type.is_r() && gradient != nullptr && apart(type, *gradient);
+      if (!are_replicas(said, ours_.end_of(said), type, " after the step",
+                        terms ? "; its gradient is a term on each rank" : "")) {
+        return;
+      }
     }
     const Said* one = one_ == nullptr ? nullptr : one_->at(key);
     if (one == nullptr || one->held[0].empty()) return;
@@ -379,7 +448,8 @@ class TypesJudge {
 
   void judge_move(const Said& said) {
     const std::vector<RecordedType>& types = program_.events[said.event].types;
-    if (types.size() != 2 || !are_replicas(said, said.held[0], types[0], " before")) return;
+    if (types.size() != 2 || !is_added_once(said)) return;
+    if (!are_replicas(said, said.held[0], types[0], " before")) return;
     if (!judge_gradient(said, types[1])) return;
     const auto before = together(said.held[0], {types[0]});
     const auto after = together(said.held[1], {types[1]});

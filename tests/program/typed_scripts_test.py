@@ -6,6 +6,7 @@ Skipped (77) where PyTorch, NumPy or the package is not installed.
 """
 
 import importlib.util
+import json
 import os
 import pathlib
 import sys
@@ -57,11 +58,11 @@ ENTRY = 'spmd.convert(h, "tp", src=spmd.I, dst=spmd.R)'
 
 
 class TypedScripts(Program):
-    def recorded(self, script, ranks):
+    def recorded(self, script, ranks, *arguments, out="step.json.gz"):
         os.environ["OMP_NUM_THREADS"] = "1"
         code, output, errors = self.shardlab("record", "--python", sys.executable, "--ranks",
-                                             str(ranks), "--processes", "--out", "step.json.gz",
-                                             str(script))
+                                             str(ranks), "--processes", "--out", out,
+                                             str(script), *arguments)
         self.assertEqual(code, 0, output + errors)
         return output + errors
 
@@ -107,6 +108,17 @@ class TypedScripts(Program):
                 at = next(i for i, one in enumerate(script.splitlines(), 1) if line in one)
                 self.assertIn(f"used.py:{at}", output)
                 self.assertIn(said, output)
+
+    def test_parameters_of_no_module_have_an_end(self):
+        """Those of an optimizer alone, and those written behind its step, in a function that has
+        returned when the recording ends."""
+        script = SCRIPTS.parent / "mistakes/step/step.py"
+        self.recorded(script, 1, out="one.json.gz")
+        self.recorded(script, 2, "left_out")
+        code, output, errors = self.shardlab("blame", "--json", "one.json.gz", "step.json.gz")
+        self.assertEqual(code, 1, output + errors)
+        self.assertEqual([one["name"] for one in json.loads(output)["wrong"]],
+                         ["v1.grad", "", "v1"])
 
     def test_the_package_in_one_process_is_refused_before_it_breaks(self):
         script = str(SCRIPTS / "llama.py")

@@ -315,14 +315,26 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
-    def check_end(self, ends=("", ".grad")):
-        """Parameters and their gradients after the step."""
-        for model in self.names.models:
-            for name, parameter in self.names.tensors_of(model):
-                for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
-                    known = tensor is not None and self.key(tensor) in self.numbers
-                    if known and end in ends:
-                        self.check(name + end, tensor)
+    def ends(self):
+        """(name, tensor) of parameters, and of those that only an optimizer has."""
+        named = [one for model in self.names.models for one in self.names.tensors_of(model)]
+        seen = {id(parameter) for _, parameter in named}
+        for optimizer in filter(None, (kept() for kept in self.names.optimizers)):
+            for own in (own for group in optimizer.param_groups for own in group["params"]):
+                if id(own) not in seen and self.leaves.get(own) is not None:
+                    named.append((self.leaves.get(own), own))
+                    seen.add(id(own))
+        return named
+
+    def check_end(self, ends=("", ".grad"), kept=()):
+        """Parameters and their gradients after the step; of those that are gone their memory."""
+        named = self.ends()
+        alive = {name for name, _ in named}
+        for name, parameter in named + [one for one in kept if one[0] not in alive]:
+            for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
+                known = tensor is not None and self.key(tensor) in self.numbers
+                if known and end in ends:
+                    self.check(name + end, tensor)
 
     def step_is_over(self):
         """The program goes on up to its next forward: where it writes to parameters until then, as
@@ -332,20 +344,22 @@ class Recorder(_Program, _Values, _Calls, _Types):
             self.settle(True)
             self.file.hold()
             self.check_end()
-            self.behind = len(self.file.held), self.exchanged, dict(self.refused)
+            kept = [(name, own.detach()) for name, own in self.ends()]
+            self.behind = len(self.file.held), self.exchanged, dict(self.refused), kept
 
     def parameters(self):
-        """Numbers of the parameters, and of all views of their memory."""
+        """Numbers of parameters, those of no module, too, and of all views of their memory."""
         own = {
             self.storage_of(self.recorded_part(one))
             for model in self.names.models
             for one in model.parameters()
         }
+        own |= {memory for memory, _ in self.leaves.known.values()}
         return {number for key, number in self.numbers.items() if _storage_in(key) in own}
 
     def end_behind_step(self):
         """Keeps what is behind the step up to the last write to what has been before."""
-        checks, exchanged, refused = self.behind
+        checks, exchanged, refused, kept_ends = self.behind
         own, last, kept = self.parameters(), -1, -1
         if self.backend not in ("none", "local"):
             own |= {event["v"] for event, _ in self.file.held[checks:] if event["k"] == "const"}
@@ -360,7 +374,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
             return
         parameter = lambda event: event["k"] == "check" and not event["name"].endswith(".grad")
         self.file.release(lambda at, event: at <= last and not (at < checks and parameter(event)))
-        self.check_end(("",))
+        self.check_end(("",), kept_ends)
 
     def check(self, name, tensor):
         event = {"k": "check", "name": name}

@@ -172,6 +172,11 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
       {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
       {"scaled", "too_large", "", "aten.unflatten_dense_tensors.default", "2 times A's value",
        "y = y * 0.5"},
+      {"step", "left_out", "v1.grad", "backward()", "by _c10d_functional.all_reduce.default",
+       "dist.all_reduce(gradient)"},
+      {"step", "twice", "", "aten.mul.Tensor", "2 times A's value", "y = y * 0.5"},
+      {"step", "not_divided", "", "aten.div.Tensor", "every gradient of it is 24 times A's",
+       "loss = loss * 0.0416667"},
       {"sent", "not_divided", "", "aten.nll_loss_forward.default",
        "every gradient of it is 4 times A's", "loss = loss * 0.25"},
   };
@@ -386,6 +391,16 @@ TEST_CASE("V-42 claims and moves of a recording hold, and each that is changed i
     CHECK(wrong[0].line == line);
     CHECK(wrong[0].expected.starts_with(row.expected));
     CHECK(judge_types(changed).wrong.empty() != row.alone);
+  }
+}
+
+TEST_CASE("V-42 replicas that part in the step, and a sum that is added twice, are found") {
+  CHECK(judge_types(stored("mistakes/step/none")).wrong.empty());
+  for (const auto& [name, got] : {std::pair("left_out", "a term on each rank"),
+                                  {"twice", "the sum, of step.py:24: it is added twice"}}) {
+    const auto wrong = judge_types(stored(fmt::format("mistakes/step/{}", name))).wrong;
+    REQUIRE(wrong.size() == 1);
+    CHECK(wrong[0].got.ends_with(got));
   }
 }
 
