@@ -1663,6 +1663,9 @@ class _Program:
             self.unwritten.discard(storage)
             self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
+            name, shape = self.leaf_of.get(storage, (None, None))
+            if self.told and name is not None and tensor.shape == shape:
+                self.by_hand[name] = tensor.detach()
 
     def leave(self, storages):
         """Of a reduce, on ranks that are not its root: gloo leaves anything there."""
@@ -1680,6 +1683,7 @@ class _Program:
         the node that accumulates show it."""
         if self.leaves.get(leaf) is None:
             self.leaves.set(leaf, name)
+            self.leaf_of[self.storage_of(leaf)] = name, leaf.shape
 
     def made_gradients(self):
         """Keeps what the leaves are now, for steps of optimizers that torch knows nothing of."""
@@ -3119,6 +3123,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
         self.asking = False  # the engine runs
         self.pending = None  # the leaf whose gradient is being made, numbers that it may have
+        self.leaf_of = {}  # number of a storage -> (name, shape) of the leaf in it
+        self.by_hand = {}  # name -> a leaf that the program has written since its gradient was made
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
@@ -3307,7 +3313,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
     def ends(self):
-        """(name, tensor) of parameters, and of those that only an optimizer has."""
+        """(name, tensor) of parameters, and of those that only an optimizer has, or the step of
+        which is written by hand."""
         named = [one for model in self.names.models for one in self.names.tensors_of(model)]
         seen = {id(parameter) for _, parameter in named}
         for optimizer in filter(None, (kept() for kept in self.names.optimizers)):
@@ -3315,7 +3322,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
                 if id(own) not in seen and self.leaves.get(own) is not None:
                     named.append((self.leaves.get(own), own))
                     seen.add(id(own))
-        return named
+        known = {name for name, _ in named}
+        return named + [one for one in self.by_hand.items() if one[0] not in known]
 
     def check_end(self, ends=("", ".grad"), kept=()):
         """Parameters and their gradients after the step; of those that are gone their memory."""
@@ -3345,7 +3353,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
             for model in self.names.models
             for one in model.parameters()
         }
-        own |= {memory for memory, _ in self.leaves.known.values()}
+        own |= self.leaf_of.keys()
         return {number for key, number in self.numbers.items() if _storage_in(key) in own}
 
     def end_behind_step(self):

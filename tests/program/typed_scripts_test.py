@@ -118,7 +118,7 @@ class TypedScripts(Program):
         code, output, errors = self.shardlab("blame", "--json", "one.json.gz", "step.json.gz")
         self.assertEqual(code, 1, output + errors)
         self.assertEqual([one["name"] for one in json.loads(output)["wrong"]],
-                         ["v1.grad", "", "v1"])
+                         ["leaf[2 of 3].grad", "", "leaf[2 of 3]"])
 
     def test_the_package_in_one_process_is_refused_before_it_breaks(self):
         script = str(SCRIPTS / "llama.py")

@@ -366,6 +366,9 @@ class _Program:
             self.unwritten.discard(storage)
             self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
+            name, shape = self.leaf_of.get(storage, (None, None))
+            if self.told and name is not None and tensor.shape == shape:
+                self.by_hand[name] = tensor.detach()
 
     def leave(self, storages):
         """Of a reduce, on ranks that are not its root: gloo leaves anything there."""
@@ -383,6 +386,7 @@ class _Program:
         the node that accumulates show it."""
         if self.leaves.get(leaf) is None:
             self.leaves.set(leaf, name)
+            self.leaf_of[self.storage_of(leaf)] = name, leaf.shape
 
     def made_gradients(self):
         """Keeps what the leaves are now, for steps of optimizers that torch knows nothing of."""

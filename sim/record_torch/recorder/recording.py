@@ -128,6 +128,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
         self.asking = False  # the engine runs
         self.pending = None  # the leaf whose gradient is being made, numbers that it may have
+        self.leaf_of = {}  # number of a storage -> (name, shape) of the leaf in it
+        self.by_hand = {}  # name -> a leaf that the program has written since its gradient was made
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
@@ -316,7 +318,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
     def ends(self):
-        """(name, tensor) of parameters, and of those that only an optimizer has."""
+        """(name, tensor) of parameters, and of those that only an optimizer has, or the step of
+        which is written by hand."""
         named = [one for model in self.names.models for one in self.names.tensors_of(model)]
         seen = {id(parameter) for _, parameter in named}
         for optimizer in filter(None, (kept() for kept in self.names.optimizers)):
@@ -324,7 +327,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
                 if id(own) not in seen and self.leaves.get(own) is not None:
                     named.append((self.leaves.get(own), own))
                     seen.add(id(own))
-        return named
+        known = {name for name, _ in named}
+        return named + [one for one in self.by_hand.items() if one[0] not in known]
 
     def check_end(self, ends=("", ".grad"), kept=()):
         """Parameters and their gradients after the step; of those that are gone their memory."""
@@ -354,7 +358,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
             for model in self.names.models
             for one in model.parameters()
         }
-        own |= {memory for memory, _ in self.leaves.known.values()}
+        own |= self.leaf_of.keys()
         return {number for key, number in self.numbers.items() if _storage_in(key) in own}
 
     def end_behind_step(self):
