@@ -25,6 +25,7 @@
 #include "sim/verify/evidence.h"
 #include "sim/verify/failed_sizes.h"
 #include "sim/verify/held_numbers.h"
+#include "sim/verify/labels/exchanged.h"
 #include "sim/verify/labels/size_of_piece.h"
 #include "sim/verify/labels/suspects.h"
 #include "sim/verify/parting_branches.h"
@@ -553,7 +554,8 @@ class Verification {
     const bool in_backward =
         report.name.ends_with(".grad") && wrong && wrong->place.pass == Pass::kBackward;
     if (traits_.leaves && !label && !number) {
-      if (auto step = cause_by_steps(report, !cause.empty() || in_backward)) return *step;
+      const bool told = !cause.empty() && cause.id != causes::kOtherChunk;
+      if (auto step = cause_by_steps(report, told || in_backward)) return *step;
       if (auto part = cause_by_parts(report)) return *part;
     }
     if (cause.empty()) {
@@ -646,6 +648,15 @@ class Verification {
                            std::vector<MatchedCall>& steps) {
       return is_right_with(changes, report, &steps);
     };
+    if (!is_in_stage(report) && report.in_floats) {
+      suspicions.exchanged = [&]() -> std::optional<Cause> {
+        if (!cause_by_text(flow(), report, run_.warnings).empty()) return std::nullopt;
+        return cause_by_exchange({logs_->ranks, *run_.layout, suspicions.path,
+                                  [&](const std::vector<ChangedResult>& changes) {
+                                    return is_right_with(changes, report);
+                                  }});
+      };
+    }
     return cause_on_path(suspicions);
   }
 

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "autograd/grad_node.h"
+#include "comm/filling.h"
 #include "schema/call_record.h"
 #include "schema/op_row.h"
 #include "tensor/device.h"
+#include "tensor/pending_storage.h"
 
 namespace shardlab {
 
@@ -26,8 +28,9 @@ void write_as(const Tensor& to, const std::vector<From>& numbers) {
 }
 
 // A view that should have another shape becomes a tensor of its own.
-void write_numbers(Tensor& to, const GlobalValue& value) {
-  if (to.shape() != value.meta.shape) to = empty(*to.device(), value.meta.shape, to.dtype());
+void write_numbers(Tensor& to, const GlobalValue& value, bool apart) {
+  if (apart || to.shape() != value.meta.shape)
+    to = empty(*to.device(), value.meta.shape, to.dtype());
   switch (to.dtype()) {
     case DType::kF64:
       return write_as<double>(to, value.reals);
@@ -75,19 +78,24 @@ class LoggingObserver final : public ForwardingObserver {
     exchange_.collective = call.kind;
     exchange_.reduction = call.op;
     exchange_.group_size = group.size;
+    exchange_.dims = {call.dim};
     for (const std::size_t dim : group.mesh_dims) {
       if (group.layout != nullptr) exchange_.group.push_back(group.layout->names()[dim]);
     }
+    // The source of a broadcast in place, which has its result already.
+    const bool sends = (current_rank().mode & kModeFilling) != 0 && call.input.defined() &&
+                       call.kind == CollectiveKind::kBroadcast &&
+                       call.source == call.group->rank() &&
+                       PendingStorage::done(*call.result.storage());
+    if (depth_ == 0 && sends) collected(DTensor(call.input), DTensor(call.input));
+    exchange_.position = current_rank().position;
+    if (call.result.defined()) issued_[call.result.storage().get()] = exchange_;
     ForwardingObserver::collective_ends(call);
   }
 
   void placed(const PlacedRecord& record) override {
     if (depth_ == 0 && record.kind == PlacedRecord::Kind::kCollected) {
-      open_ = exchange_;
-      step(LoggedCall::Kind::kCollective, std::string(to_string(exchange_.collective)));
-      keep_operand(record.from);
-      keep_result(record.to);
-      end();
+      collected(record.from, record.to);
     } else if (depth_ == 0 && record.kind == PlacedRecord::Kind::kToLocal) {
       open_ = {};
       open_.spec = record.from.spec();
@@ -109,6 +117,17 @@ class LoggingObserver final : public ForwardingObserver {
   }
 
  private:
+  // A message that is waited for stands where it was issued.
+  void collected(const DTensor& from, const DTensor& to) {
+    const auto issued = issued_.find(to.local().storage().get());
+    const bool message = issued != issued_.end() && is_message(issued->second.collective);
+    open_ = issued != issued_.end() ? issued->second : exchange_;
+    step(LoggedCall::Kind::kCollective, std::string(to_string(open_.collective)), message);
+    keep_operand(from);
+    keep_result(to);
+    end();
+  }
+
   void begin(const CallRecord& call) {
     open_ = {};
     open_.row = call.row;
@@ -126,9 +145,9 @@ class LoggingObserver final : public ForwardingObserver {
 
   bool logs() const { return calls_.size() < kMostCalls; }
 
-  void step(LoggedCall::Kind kind, const std::string& what) {
+  void step(LoggedCall::Kind kind, const std::string& what, bool placed = false) {
     open_.kind = kind;
-    open_.position = current_rank().position;
+    if (!placed) open_.position = current_rank().position;
     open_.pass = current_rank().pass;
     const bool backward = open_.pass == Pass::kBackward;
     const int line = open_.position.line, column = open_.position.column;
@@ -155,7 +174,7 @@ class LoggingObserver final : public ForwardingObserver {
       // A rank outside of the mesh may be none of those that are listed.
       const bool has_value = rank_ < change.values.size() && change.values[rank_];
       if (change.key != open_.key || change.result != result || !has_value) continue;
-      write_numbers(x.impl()->local, *change.values[rank_]);
+      write_numbers(x.impl()->local, *change.values[rank_], change.apart);
     }
     if (!logs()) return;
     writers_[x.local().storage().get()] = static_cast<int>(calls_.size());
@@ -194,6 +213,7 @@ class LoggingObserver final : public ForwardingObserver {
   std::vector<LoggedCall>& calls_;
   const std::vector<ChangedResult>& changes_;
   LoggedCall open_, exchange_;
+  std::map<const void*, LoggedCall> issued_;  // by the storage of their results
   int depth_ = 0;
   std::size_t at_result_ = 0;
   std::int64_t elements_ = 0;

@@ -57,6 +57,7 @@ struct ChangedResult {
   CallKey key;
   std::size_t result = 0;
   std::vector<std::optional<GlobalValue>> values;
+  bool apart = false;  ///< a view becomes a tensor of its own
 };
 
 /// The steps of all ranks of one run, each in its order. Ranks write their own lists; read when

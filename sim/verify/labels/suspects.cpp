@@ -242,7 +242,10 @@ class Accuser {
       if (auto cause = reduced_before(passes)) return cause;
     }
     auto made = of_.explained ? std::nullopt : reduced_where_made();
-    return made ? made : one_after_the_other();
+    if (!made) made = one_after_the_other();
+    const bool asks = !of_.explained && of_.exchanged && (!made || needed_ > 1);
+    auto exchanged = asks ? of_.exchanged() : std::nullopt;
+    return exchanged ? exchanged : made;
   }
 
  private:
@@ -506,6 +509,7 @@ class Accuser {
         repairs.erase(repairs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
+    needed_ = repairs.size();
     const Repair& first = repairs.front();
     auto cause = first.is_in(calls_) ? accused(first) : std::nullopt;
     return cause ? cause : first.cause;
@@ -522,12 +526,19 @@ class Accuser {
   std::vector<MatchedCall> after_;  // the last trial
   std::map<int, int> behind_;       // steps without a form, and the one that stands behind them
   std::map<std::size_t, std::size_t> accused_for_;
-  std::size_t trials_ = 0;
+  std::size_t trials_ = 0, needed_ = 0;
 };
 
 }  // namespace
 
-std::optional<Cause> cause_on_path(Suspicions& suspicions) { return Accuser(suspicions).first(); }
+// Pieces that a step joins are rather in another order than joined too early.
+std::optional<Cause> cause_on_path(Suspicions& suspicions) {
+  auto cause = Accuser(suspicions).first();
+  const bool joins = cause && cause->id == causes::kOnPieces &&
+                     (cause->text.starts_with("cat ") || cause->text.starts_with("stack "));
+  auto ordered = joins && suspicions.exchanged ? suspicions.exchanged() : std::nullopt;
+  return ordered ? ordered : cause;
+}
 
 std::set<int> cut_element_lines(const std::vector<MatchedCall>& calls) {
   std::set<int> lines;

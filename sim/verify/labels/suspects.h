@@ -18,6 +18,8 @@ struct Suspicions : StepsOnPath {
   /// by the steps of that run.
   std::function<bool(const std::vector<ChangedResult>&, std::vector<MatchedCall>& calls)> mends;
   bool explained = false;  ///< by the numbers of the value itself, if no step explains it
+  /// One step whose results ranks exchange in another way; asked where no other one is enough.
+  std::function<std::optional<Cause>()> exchanged = {};
 };
 
 /// The first step on the path with which the program is right if it is done right, and how it is

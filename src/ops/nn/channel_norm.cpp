@@ -271,8 +271,18 @@ Gradients grad_batch_norm_backward(const GradContext& context) {
 // The ops that people call.
 
 /// batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, _): without
-/// training nothing is written.
+/// training nothing is written. Nothing is normalised where there are no elements: the result only
+/// keeps weight and bias in backward.
 Results batch_norm_parts(Calls& calls, const Arguments& args) {
+  if (args[0].tensor().numel() == 0) {
+    DTensor y = calls.one("aten::clone", {args[0]});
+    const auto first = [&](const Argument& vector) {
+      return calls.one("aten::select.int", {vector, std::int64_t{0}, std::int64_t{0}});
+    };
+    if (args[1].is_tensor()) y = calls.one("aten::mul.Tensor", {y, first(args[1])});
+    if (args[2].is_tensor()) y = calls.one("aten::add.Tensor", {y, first(args[2])});
+    return {y};
+  }
   Arguments inner(args.begin(), args.begin() + 8);
   if (args[5].to_bool()) return {calls("aten::native_batch_norm", inner)[0]};
   inner.erase(inner.begin() + 5);
