@@ -17,7 +17,6 @@
 #include "base/fix.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_table.h"
-#include "tensor/cpu_device.h"
 
 namespace shardlab::cuda {
 
@@ -63,8 +62,7 @@ struct Gpu {
     }
   }
   ~Gpu() { table.close(context); }
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
+  Gpu& operator=(Gpu&&) = delete;
 
   static std::shared_ptr<Gpu> open(const Table& table, int ordinal) {
     static std::mutex opening;

@@ -13,8 +13,7 @@ class MemoryPool {
  public:
   MemoryPool(const Table& table, Context* context) : table_(table), context_(context) {}
   ~MemoryPool() { release_kept(); }
-  MemoryPool(const MemoryPool&) = delete;
-  MemoryPool& operator=(const MemoryPool&) = delete;
+  MemoryPool& operator=(MemoryPool&&) = delete;
 
   struct Block {
     void* data = nullptr;

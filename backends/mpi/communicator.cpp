@@ -3,7 +3,6 @@
 // have entered with calls that fit.
 #include "backends/mpi/communicator.h"
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "backends/process/group_communicator.h"
 #include "backends/process/wire.h"
 #include "backends/shared/meeting.h"
-#include "base/fix.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {

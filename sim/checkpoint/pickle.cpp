@@ -7,7 +7,6 @@
 #include <bit>
 #include <map>
 
-#include "base/error.h"
 #include "base/escaped_text.h"
 #include "base/fix.h"
 #include "sim/checkpoint/pickle_machine.h"

@@ -12,7 +12,6 @@
 #include "sim/log/marks.h"
 #include "sim/proof/missing_rows.h"
 #include "sim/proof/sample_forms.h"
-#include "sim/proof/sample_runner.h"
 
 namespace shardlab {
 

@@ -1,7 +1,6 @@
 // Files of elements are read when a tensor is.
 #include "sim/recording/exported_archive.h"
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/checkpoint/strided_bytes.h"
 #include "sim/checkpoint/zip_archive.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/exported_archive.h"
 #include "sim/recording/exported_tensors.h"

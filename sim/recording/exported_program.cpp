@@ -9,7 +9,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "schema/op_row.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/recorded_values.h"
 #include "trace/graph_meshes.h"

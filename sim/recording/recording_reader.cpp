@@ -4,7 +4,6 @@
 #include <set>
 #include <span>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "mesh/mesh_views.h"
 #include "mesh/spec.h"

@@ -11,7 +11,6 @@
 
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
-#include "schema/sharding_rule.h"
 
 namespace shardlab {
 

@@ -9,7 +9,6 @@
 #include <map>
 
 #include "base/bytes_text.h"
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"

@@ -12,7 +12,6 @@
 
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
-#include "autograd/program.h"
 #include "base/rank_context.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"

@@ -14,7 +14,6 @@
 #include "sim/recording/elements.h"
 #include "sim/recording/recorded_program.h"
 #include "sim/recording/recording.h"
-#include "sim/recording/recording_file.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {

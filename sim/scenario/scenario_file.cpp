@@ -16,7 +16,6 @@
 #include "base/read_real.h"
 #include "base/text_of_list.h"
 #include "comm/call.h"
-#include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/ast_walk.h"

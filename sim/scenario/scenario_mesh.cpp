@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/bytes_text.h"
-#include "base/nearest.h"
 #include "mesh/mesh_layout.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/scenario_parts.h"

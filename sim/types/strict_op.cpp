@@ -8,10 +8,7 @@
 #include "base/rank_context.h"
 #include "dispatch/plain_calls.h"
 #include "propagate/propagator.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
-#include "schema/op_schema.h"
-#include "schema/sharding_rule.h"
 
 namespace shardlab {
 

@@ -18,7 +18,6 @@
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

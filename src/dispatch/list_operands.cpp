@@ -7,7 +7,6 @@
 
 #include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
-#include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 #include "schema/list_element.h"
 #include "schema/op_row.h"

@@ -7,7 +7,6 @@
 
 #include "kernels/kernel_id.h"
 #include "redistribute/redistribute.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

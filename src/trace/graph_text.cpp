@@ -7,7 +7,6 @@
 
 #include "base/rank_ranges.h"
 #include "base/text_of_list.h"
-#include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "trace/graph_meshes.h"
 

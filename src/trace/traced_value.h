@@ -145,8 +145,7 @@ struct TraceOptions {
 class Tracing {
  public:
   explicit Tracing(TraceOptions options = {}) : options_(std::move(options)) {}
-  Tracing(const Tracing&) = delete;
-  Tracing& operator=(const Tracing&) = delete;
+  Tracing& operator=(Tracing&&) = delete;
 
   /// Stands in for an object: a DTensor, an Argument, an EnumConstant, or one of those that
   /// host_objects.h recognises.

@@ -10,7 +10,6 @@
 #include "comm/observer.h"
 #include "mesh/mesh_views.h"
 #include "sim/language/builtins/local_map.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/global_names.h"
 

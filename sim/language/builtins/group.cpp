@@ -7,7 +7,6 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "sim/language/run/dist_calls.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
 namespace shardlab {

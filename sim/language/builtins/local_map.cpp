@@ -8,7 +8,6 @@
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 #include "sim/language/builtins/local_map.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/object.h"
 

@@ -3,7 +3,6 @@
 // reads of them are reads of tensors.
 #include <algorithm>
 
-#include "api/collectives.h"
 #include "autograd/program.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/values/nesting.h"

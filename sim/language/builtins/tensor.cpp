@@ -1,13 +1,11 @@
 // Attributes and methods of tensors that are not one op.
 #include "api/tensor_ops.h"
 #include "autograd/program.h"
-#include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/fixed_text.h"
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
 #include "ops/torch/torch_names.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/syntax/characters.h"

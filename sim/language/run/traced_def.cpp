@@ -10,7 +10,6 @@
 #include "base/rank_context.h"
 #include "base/tensor_dim.h"
 #include "base/text_of_list.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/values/dict_entries.h"
 #include "sim/language/values/generator.h"
@@ -196,8 +195,7 @@ class EffectScope {
     before_->found.insert(effects_.found.begin(), effects_.found.end());
     before_->hooks.insert(effects_.hooks.begin(), effects_.hooks.end());
   }
-  EffectScope(const EffectScope&) = delete;
-  EffectScope& operator=(const EffectScope&) = delete;
+  EffectScope& operator=(EffectScope&&) = delete;
   const std::set<std::string>& found() const { return effects_.found; }
 
  private:
@@ -211,8 +209,7 @@ class SizeScope {
  public:
   SizeScope(Interpreter& in, SizeTrace* sizes) : in_(in), before_(in.trace_sizes_in(sizes)) {}
   ~SizeScope() { in_.trace_sizes_in(before_); }
-  SizeScope(const SizeScope&) = delete;
-  SizeScope& operator=(const SizeScope&) = delete;
+  SizeScope& operator=(SizeScope&&) = delete;
 
  private:
   Interpreter& in_;

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/language/values/dict_entries.h"
 

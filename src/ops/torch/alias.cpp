@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "ops/core/pointwise.h"
 #include "ops/register.h"
 #include "schema/aten_schemas.h"
 #include "schema/op_registry.h"
