@@ -7,15 +7,8 @@
 namespace shardlab {
 
 std::string_view to_string(SchedulerKind kind) {
-  switch (kind) {
-    case SchedulerKind::kPool:
-      return "pool";
-    case SchedulerKind::kThreads:
-      return "threads";
-    case SchedulerKind::kSeeded:
-      return "seeded";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"pool", "threads", "seeded"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::optional<SchedulerKind> parse_scheduler(std::string_view name) {
