@@ -28,9 +28,6 @@ namespace {
 // A blocking call is on the stack of its rank and is entered into the group's round by pointer; an
 // asynchronous one copies what it needs and is kept by the round and by the tensor of its result.
 
-/// Group rank `rank` of `group`.
-std::unique_ptr<Communicator> make_communicator(Group& group, std::int64_t rank);
-
 // One rank's next call on a group.
 struct Seat {
   Group& group;
@@ -252,15 +249,11 @@ std::unique_ptr<Communicator> ThreadsCommunicator::split(std::int64_t color, std
   call.part = &mine;
   meet(call);
   if (mine.group == nullptr) return nullptr;
-  return make_communicator(*mine.group, mine.group_rank);
+  return std::make_unique<ThreadsCommunicator>(*mine.group, mine.group_rank);
 }
 
 void ThreadsCommunicator::abort(const Error& reason) {
   world().abort(group_.ranks()[static_cast<std::size_t>(rank_)], reason);
-}
-
-std::unique_ptr<Communicator> make_communicator(Group& group, std::int64_t rank) {
-  return std::make_unique<ThreadsCommunicator>(group, rank);
 }
 
 // Number of checks that may find a stuck rank before the advancing ranks are stopped. Until then
@@ -337,7 +330,7 @@ std::vector<OpenRound> World::any_rounds() const {
 }
 
 std::unique_ptr<Communicator> World::world(std::int64_t rank) {
-  return make_communicator(*everyone_, rank);
+  return std::make_unique<ThreadsCommunicator>(*everyone_, rank);
 }
 
 void World::settle(std::int64_t rank) {

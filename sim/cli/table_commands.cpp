@@ -13,7 +13,7 @@
 #include "sim/doctor/doctor.h"
 #include "sim/edit/type_inference.h"
 #include "sim/files/json_value.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 #include "sim/proof/sample_call.h"
 #include "sim/recording/recording.h"
 #include "sim/replay/recorded_types.h"

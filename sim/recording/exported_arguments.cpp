@@ -7,7 +7,6 @@
 
 #include "base/fix.h"
 #include "sim/recording/exported_archive.h"
-#include "sim/recording/exported_tensors.h"
 
 namespace shardlab {
 

@@ -10,11 +10,10 @@
 #include <unordered_map>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/recording/exported_arguments.h"
 #include "sim/recording/exported_modules.h"
-#include "sim/recording/exported_tensors.h"
 #include "sim/recording/recorded_arguments.h"
 
 namespace shardlab {
@@ -23,10 +22,6 @@ namespace {
 
 // A bound goes from a result to the first operand of its call, so that an index may be reshaped or
 // moved before it is used.
-
-/// Gives the formulas of integer inputs their bounds: the size of what they point into, found from
-/// their use back to where they are given; 2 where nothing points.
-void bound_indices(RecordedProgram& program);
 
 // The numbers that a call's indices are below: the size of a dim of what they point into.
 struct IndexRow {
@@ -108,6 +103,8 @@ class Bounds {
   std::unordered_map<std::int32_t, std::int64_t> bounds_;
 };
 
+// Gives the formulas of integer inputs their bounds: the size of what they point into, found from
+// their use back to where they are given; 2 where nothing points.
 void bound_indices(RecordedProgram& program) {
   const Bounds bounds(program);
   for (RecordedEvent& event : program.events) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/files/json_value.h"
+
 namespace shardlab {
 
 /// The recording of one process.

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {

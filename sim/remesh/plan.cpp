@@ -11,10 +11,9 @@
 #include <variant>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
-#include "sim/remesh/call_program.h"
 #include "sim/remesh/sequence_dims.h"
 #include "trace/graph.h"
 
@@ -34,9 +33,6 @@ enum class LayerCut : std::uint8_t {
   kHead,      ///< as kColumn; the result is gathered for the loss
   kEmbedding  ///< rows of the table: its result is a pending sum
 };
-
-/// Cuts of layers, by index of the statement.
-std::map<std::size_t, LayerCut> tensor_parallel_cuts(const CallProgram& program);
 
 // Ops that take each feature by itself, heads of attention included: a cut passes through.
 bool keeps_features(std::string_view bare) {
@@ -218,6 +214,7 @@ class Cutter {
   std::map<std::size_t, LayerCut> cuts_;
 };
 
+// Cuts of layers, by index of the statement.
 std::map<std::size_t, LayerCut> tensor_parallel_cuts(const CallProgram& program) {
   return Cutter(program).cut();
 }

@@ -24,7 +24,6 @@
 #include "sim/log/marks.h"
 #include "sim/run/process_records.h"
 #include "sim/types/typed_program.h"
-#include "sim/world/backends.h"
 #include "sim/world/world.h"
 
 namespace shardlab {
@@ -35,10 +34,6 @@ namespace {
 // split before the run at every possible difference of pieces, which is sometimes finer than
 // needed; two classes are reported as one when everything a report shows of them is equal:
 // decisions, collectives, printed lines, shapes and memory.
-
-/// execute() by class; the layout lives in an arena of this run. Private to execute().
-void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
-                     const ScenarioOptions& options);
 
 bool passes_messages(const Trace& trace) {
   const CollectiveCounts& counts = trace.counts();
@@ -74,6 +69,7 @@ std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes
   return kept;
 }
 
+// execute() by class; the layout lives in an arena of this run. Private to execute().
 void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
                      const ScenarioOptions& options) {
   run.device = make_shape_device();

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/bytes_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"
 #include "plan/topology.h"
@@ -16,7 +16,6 @@
 #include "sim/run/program_run.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/scenario/type_text.h"
-#include "sim/world/backends.h"
 
 namespace shardlab {
 

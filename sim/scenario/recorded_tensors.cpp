@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "sim/recording/advice.h"

@@ -12,8 +12,8 @@
 #include <iostream>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/read_real.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/call.h"
 #include "plan/planner_name.h"

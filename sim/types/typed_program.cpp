@@ -51,11 +51,6 @@ namespace {
 // The call is made on tensors without elements, on a mesh of this one dim, by calls that move
 // nothing: an operand that would have to move is a refusal. A composite op is taken apart as ever.
 
-/// Along one mesh dim of `size` ranks: `types` are those of the tensor arguments, lists flattened,
-/// R, I and S(d) alone, some S(d). One answer for each tensor result, or one refusal. On a rank.
-std::vector<TypeAnswer> types_of_pieces(const OpRow& row, const Arguments& args,
-                                        std::span<const SpmdType> types, std::int64_t size);
-
 constexpr const char* kCutElsewhere = "its result is no piece of the op on the whole, and no term";
 
 class PieceCalls final : public PlainCalls {
@@ -125,6 +120,8 @@ TypeAnswer answer_of(const DTensor& result) {
           {}};
 }
 
+// Along one mesh dim of `size` ranks: `types` are those of the tensor arguments, lists flattened,
+// R, I and S(d) alone, some S(d). One answer for each tensor result, or one refusal. On a rank.
 std::vector<TypeAnswer> types_of_pieces(const OpRow& row, const Arguments& args,
                                         std::span<const SpmdType> types, std::int64_t size) {
   // The sizes that views are given are those of pieces.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/rank_ranges.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -25,9 +25,6 @@ namespace {
 // None of this runs while calls succeed: reasons are found by walking the candidates again when a
 // call was refused or on request.
 
-/// Fills strategies, selected, rejected and choice of a record whose sharding is known.
-void explain_choice(const OpSchema& schema, const PlanOptions& options, DecisionRecord& record);
-
 std::string placements_text(const Element& element) {
   std::string text;
   for (const DTensorSpec* spec : element.tensors) {
@@ -176,6 +173,7 @@ void refuse_call(const Element& element, Expansion& expansion, const Choice& cho
                                     : "redistribute an input, for example to replicas");
 }
 
+// Fills strategies, selected, rejected and choice of a record whose sharding is known.
 void explain_choice(const OpSchema& schema, const PlanOptions& options, DecisionRecord& record) {
   if (std::holds_alternative<MeshRuleFn>(schema.row->rule)) {
     OpSpec spec{record.sharding.outputs, record.sharding.inputs, {}};

@@ -19,7 +19,7 @@
 #include "trace/graph_meshes.h"
 #include "trace/graph_text.h"
 #include "trace/graph_values.h"
-#include "trace/sizes.h"
+#include "trace/guards.h"
 
 namespace shardlab {
 

@@ -7,7 +7,7 @@
 
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "tensor/device.h"

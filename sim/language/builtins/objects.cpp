@@ -9,10 +9,8 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "sim/language/run/dist_calls.h"
-#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/tensor_data.h"
-#include "sim/language/values/value.h"
 
 namespace shardlab {
 
@@ -20,9 +18,6 @@ namespace {
 
 // A letter for the kind, then the contents: numbers as they are in memory, and texts and containers
 // after their length.
-
-/// New containers.
-Value value_of_bytes(std::string_view bytes);
 
 class Writer {
  public:
@@ -128,6 +123,7 @@ std::string bytes_of(const Value& value) {
   return std::move(writer.bytes);
 }
 
+// New containers.
 Value value_of_bytes(std::string_view bytes) { return Reader{bytes}.value(); }
 
 using Kind = CollectiveKind;

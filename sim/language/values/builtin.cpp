@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/language/values/object.h"
 
