@@ -2,6 +2,7 @@
 // those of every device, over loops that are calls of the table (table_loops.h), so that the module
 // is small and this file needs no CUDA compiler. An op without a kernel is refused, or runs on the
 // host and is listed, as the caller wants.
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -10,30 +11,73 @@
 #include <utility>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/memory_pool.h"
+#include "backends/cuda/table.h"
 #include "backends/cuda/table_loops.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
 #include "base/fix.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_table.h"
-#include "tensor/cpu_device.h"
 
 namespace shardlab::cuda {
 
 namespace {
 
-class TableDevice;
+// Freed blocks are kept by size and used again for requests up to a quarter smaller; when the
+// device has no memory left, all of them are given back first.
 
-class CudaBuffer final : public Buffer {
+class MemoryPool {
  public:
-  CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std::size_t size_bytes);
-  ~CudaBuffer() override;
+  MemoryPool(const Table& table, Context* context) : table_(table), context_(context) {}
+  ~MemoryPool() { release_kept(); }
+  MemoryPool& operator=(MemoryPool&&) = delete;
+
+  struct Block {
+    void* data = nullptr;
+    std::size_t size_bytes = 0;
+  };
+
+  /// At least this many bytes, at most a quarter and 512 more; null data when there is no memory
+  /// left, also after all kept blocks have been given back.
+  Block take(std::size_t size_bytes);
+  void keep(const Block& block);
 
  private:
-  TableDevice& owner_;
-  const MemoryPool::Block block_;
+  void release_kept();
+
+  const Table& table_;
+  Context* const context_;
+  std::multimap<std::size_t, void*> kept_;
 };
+
+constexpr std::size_t kUnit = 512;
+
+MemoryPool::Block MemoryPool::take(std::size_t size_bytes) {
+  const std::size_t wanted = size_bytes == 0 ? kUnit : (size_bytes + kUnit - 1) / kUnit * kUnit;
+  if (wanted < size_bytes) return {};
+  const auto found = kept_.lower_bound(wanted);
+  if (found != kept_.end() && found->first <= wanted + wanted / 4) {
+    const Block block{found->second, found->first};
+    kept_.erase(found);
+    return block;
+  }
+  void* data = nullptr;
+  if (table_.allocate(context_, wanted, &data) == nullptr && data != nullptr) return {data, wanted};
+  if (kept_.empty()) return {};
+  release_kept();
+  data = nullptr;
+  if (table_.allocate(context_, wanted, &data) != nullptr || data == nullptr) return {};
+  return {data, wanted};
+}
+
+void MemoryPool::keep(const Block& block) { kept_.emplace(block.size_bytes, block.data); }
+
+void MemoryPool::release_kept() {
+  for (const auto& [size, data] : kept_) table_.release(context_, data);
+  kept_.clear();
+}
+
+class TableDevice;
 
 // Name of the op that runs, for messages.
 std::string op_name(const KernelCall& call) {
@@ -63,8 +107,7 @@ struct Gpu {
     }
   }
   ~Gpu() { table.close(context); }
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
+  Gpu& operator=(Gpu&&) = delete;
 
   static std::shared_ptr<Gpu> open(const Table& table, int ordinal) {
     static std::mutex opening;
@@ -131,10 +174,16 @@ class TableDevice final : public CudaDevice, public TableLoops {
   const std::unique_ptr<Device> host_;
 };
 
-CudaBuffer::CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std::size_t size_bytes)
-    : Buffer(device, block.data, size_bytes), owner_(*device), block_(block) {}
+class CudaBuffer final : public Buffer {
+ public:
+  CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std::size_t size_bytes)
+      : Buffer(device, block.data, size_bytes), owner_(*device), block_(block) {}
+  ~CudaBuffer() override { owner_.release(block_, size_bytes_); }
 
-CudaBuffer::~CudaBuffer() { owner_.release(block_, size_bytes_); }
+ private:
+  TableDevice& owner_;
+  const MemoryPool::Block block_;
+};
 
 BufferRef TableDevice::allocate(std::size_t size_bytes) {
   const std::lock_guard lock(gpu_->mutex);

@@ -9,7 +9,6 @@
 #include <numeric>
 #include <set>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/hash.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/fake/dim_cut.h"
-#include "base/rank_ranges.h"
+#include "base/text.h"
 
 namespace shardlab::fake {
 

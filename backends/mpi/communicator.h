@@ -24,8 +24,7 @@ struct PendingMessage {
 /// One run of this process's rank.
 struct Run {
   Run(Session& mpi_session, CollectiveChecks wanted);
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  Run& operator=(Run&&) = delete;
 
   Session& session;
   const CollectiveChecks checks;

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "backends/shared/patience.h"
-#include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {

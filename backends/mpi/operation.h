@@ -36,8 +36,7 @@ class Transfer {
  public:
   explicit Transfer(Session& session) : session_(session) {}
   ~Transfer();
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
+  Transfer& operator=(Transfer&&) = delete;
 
   Header call;        ///< `bytes` are filled in
   std::string group;  ///< name

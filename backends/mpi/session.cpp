@@ -15,7 +15,6 @@
 #include "backends/process/presence.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
-#include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {

@@ -23,8 +23,7 @@ class Session {
   Session();
   /// Waits for the others, unless one of them is gone.
   ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  Session& operator=(Session&&) = delete;
 
   const Api& api() const { return *api_; }
   process::ControlChannel& channel() { return *channel_; }

@@ -3,7 +3,6 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "backends/nccl/api.h"
 

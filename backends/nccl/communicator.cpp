@@ -102,9 +102,62 @@ class NcclCommunicator final : public process::GroupCommunicator {
         abort_(std::move(abort)),
         turns_(std::move(turns)) {}
 
-  Tensor perform(Call& call) override;
+  Tensor perform(Call& call) override {
+    if (is_message(call.kind)) check_message(call);
+    if (!gives_tensor(call.kind)) {
+      enter_and_wait(call);
+      go_on();
+      return {};
+    }
+    TensorMeta meta = result_meta(call, rank());
+    if (call.issue == Issue::kWait) {
+      if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+        call.from = static_cast<std::int32_t>(turns_->take(entrance(call), call).sequence);
+        entrance(call);
+      } else {
+        take_turn(call);
+      }
+      Tensor result = run(call, meta.shape);
+      go_on();
+      return result;
+    }
+    const auto pending = make_ref<PendingExchange>(
+        session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
+    if (takes_turns()) {
+      const process::Entrance mine = entrance(call);
+      pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
+        if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
+      });
+      turns_->queue(mine, call, [pending] { pending->post(); });
+    } else {
+      pending->post();
+    }
+    return Tensor(pending->start(), std::move(meta));
+  }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
-                                      std::string name) override;
+                                      std::string name) override {
+    Call call(CollectiveKind::kSplit);
+    begin(call, nullptr);
+    take_turn(call);
+    Device& device = *call.device;
+    constexpr auto kColumns = static_cast<std::int64_t>(sizeof(process::Wish) / sizeof color);
+    const process::Wish mine{color, key, turns_ ? turns_->next_group() : 0};
+    const Tensor entry = empty(device, Dims{1, kColumns}, DType::kI64);
+    device.write(entry, &mine);
+    const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
+    std::vector<process::Wish> wishes(place_.ranks.size());
+    device.read(gather_rows(entry, ones), wishes.data());
+    std::vector<std::size_t> members;
+    GroupPlace made{split_by(wishes, std::move(name), members)};
+    if (turns_) turns_->group_made(made.number);
+    for (const std::size_t i : members) made.hosts.push_back(place_.hosts[i]);
+    // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
+    const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
+    made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));
+    go_on();
+    if (color < 0) return nullptr;
+    return make_communicator(session_, std::move(made), abort_, turns_);
+  }
   void abort(const Error& reason) override { abort_(reason); }
 
  private:
@@ -130,134 +183,66 @@ class NcclCommunicator final : public process::GroupCommunicator {
   Tensor run(const Call& call, const Dims& shape) {
     return finish_now(plan_exchange(*session_, place_, call, shape), call);
   }
-  void check_message(const Call& call) const;
-  void enter_and_wait(Call& call);
-  Tensor gather_rows(const Tensor& rows, Lengths lengths);
-  void gather_bytes(BytesPart& part, Device& device);
-  void wait_for_all(Device& device);
+  // All calls of a rank share one stream, so that two ranks must make the halves of a message in
+  // the same order among all others: only rank 0, which compares calls, has such an order.
+  void check_message(const Call& call) const {
+    ways().check(call);
+    if (turns_ && turns_->compared()) return;
+    fail(ErrorKind::kUnsupported,
+         Fix{"leave out --no-check-collectives; in C++: WorldOptions::checks"},
+         "{}: backend nccl passes messages only where ranks compare their calls",
+         to_string(call.kind));
+  }
+  void enter_and_wait(Call& call) {
+    take_turn(call);
+    if (call.kind == CollectiveKind::kBarrier) return wait_for_all(*call.device);
+    if (call.kind == CollectiveKind::kAllGatherBytes) {
+      return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
+    }
+    finish_now(plan_batch(*session_, place_, call), call);
+  }
+  // The same number of columns on all ranks, lengths[i] rows of rank i.
+  Tensor gather_rows(const Tensor& rows, Lengths lengths) {
+    if (size() == 1) return rows;
+    Call call(CollectiveKind::kAllGather);
+    begin(call, &rows);
+    call.lengths = lengths;
+    Dims shape = rows.shape();
+    shape[0] = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+    return run(call, shape);
+  }
+  void gather_bytes(BytesPart& part, Device& device) {
+    const auto mine = static_cast<std::int64_t>(part.bytes.size());
+    const Tensor length = empty(device, Dims{1}, DType::kI64);
+    device.write(length, &mine);
+    const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
+    std::vector<std::int64_t> lengths(place_.ranks.size());
+    device.read(gather_rows(length, ones), lengths.data());
+    const Tensor bytes = empty(device, Dims{mine}, DType::kU8);
+    if (mine > 0) device.write(bytes, part.bytes.data());
+    std::string all(
+        static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
+        '\0');
+    const Tensor gathered = gather_rows(bytes, lengths);
+    if (!all.empty()) device.read(gathered, all.data());
+    std::size_t offset = 0;
+    for (const std::int64_t size : lengths) {
+      part.gathered.push_back(all.substr(offset, static_cast<std::size_t>(size)));
+      offset += static_cast<std::size_t>(size);
+    }
+  }
+  // No rank continues before all have entered: the host waits for the gathered values.
+  void wait_for_all(Device& device) {
+    std::string nothing("here");
+    BytesPart part{nothing, {}};
+    gather_bytes(part, device);
+  }
 
   const std::shared_ptr<Session> session_;
   const GroupPlace place_;
   const Abort abort_;
   const std::shared_ptr<Turns> turns_;  // null: calls are reported to no other rank
 };
-
-// All calls of a rank share one stream, so that two ranks must make the halves of a message in the
-// same order among all others: only rank 0, which compares calls, has such an order.
-void NcclCommunicator::check_message(const Call& call) const {
-  ways().check(call);
-  if (turns_ && turns_->compared()) return;
-  fail(ErrorKind::kUnsupported,
-       Fix{"leave out --no-check-collectives; in C++: WorldOptions::checks"},
-       "{}: backend nccl passes messages only where ranks compare their calls",
-       to_string(call.kind));
-}
-
-Tensor NcclCommunicator::perform(Call& call) {
-  if (is_message(call.kind)) check_message(call);
-  if (!gives_tensor(call.kind)) {
-    enter_and_wait(call);
-    go_on();
-    return {};
-  }
-  TensorMeta meta = result_meta(call, rank());
-  if (call.issue == Issue::kWait) {
-    if (call.kind == CollectiveKind::kRecv && call.from < 0) {
-      call.from = static_cast<std::int32_t>(turns_->take(entrance(call), call).sequence);
-      entrance(call);
-    } else {
-      take_turn(call);
-    }
-    Tensor result = run(call, meta.shape);
-    go_on();
-    return result;
-  }
-  const auto pending = make_ref<PendingExchange>(
-      session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
-  if (takes_turns()) {
-    const process::Entrance mine = entrance(call);
-    pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
-      if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
-    });
-    turns_->queue(mine, call, [pending] { pending->post(); });
-  } else {
-    pending->post();
-  }
-  return Tensor(pending->start(), std::move(meta));
-}
-
-void NcclCommunicator::enter_and_wait(Call& call) {
-  take_turn(call);
-  if (call.kind == CollectiveKind::kBarrier) return wait_for_all(*call.device);
-  if (call.kind == CollectiveKind::kAllGatherBytes) {
-    return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
-  }
-  finish_now(plan_batch(*session_, place_, call), call);
-}
-
-// The same number of columns on all ranks, lengths[i] rows of rank i.
-Tensor NcclCommunicator::gather_rows(const Tensor& rows, Lengths lengths) {
-  if (size() == 1) return rows;
-  Call call(CollectiveKind::kAllGather);
-  begin(call, &rows);
-  call.lengths = lengths;
-  Dims shape = rows.shape();
-  shape[0] = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  return run(call, shape);
-}
-
-void NcclCommunicator::gather_bytes(BytesPart& part, Device& device) {
-  const auto mine = static_cast<std::int64_t>(part.bytes.size());
-  const Tensor length = empty(device, Dims{1}, DType::kI64);
-  device.write(length, &mine);
-  const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
-  std::vector<std::int64_t> lengths(place_.ranks.size());
-  device.read(gather_rows(length, ones), lengths.data());
-  const Tensor bytes = empty(device, Dims{mine}, DType::kU8);
-  if (mine > 0) device.write(bytes, part.bytes.data());
-  std::string all(
-      static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
-      '\0');
-  const Tensor gathered = gather_rows(bytes, lengths);
-  if (!all.empty()) device.read(gathered, all.data());
-  std::size_t offset = 0;
-  for (const std::int64_t size : lengths) {
-    part.gathered.push_back(all.substr(offset, static_cast<std::size_t>(size)));
-    offset += static_cast<std::size_t>(size);
-  }
-}
-
-// No rank continues before all have entered: the host waits for the gathered values.
-void NcclCommunicator::wait_for_all(Device& device) {
-  std::string nothing("here");
-  BytesPart part{nothing, {}};
-  gather_bytes(part, device);
-}
-
-std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::int64_t key,
-                                                      std::string name) {
-  Call call(CollectiveKind::kSplit);
-  begin(call, nullptr);
-  take_turn(call);
-  Device& device = *call.device;
-  constexpr auto kColumns = static_cast<std::int64_t>(sizeof(process::Wish) / sizeof color);
-  const process::Wish mine{color, key, turns_ ? turns_->next_group() : 0};
-  const Tensor entry = empty(device, Dims{1, kColumns}, DType::kI64);
-  device.write(entry, &mine);
-  const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
-  std::vector<process::Wish> wishes(place_.ranks.size());
-  device.read(gather_rows(entry, ones), wishes.data());
-  std::vector<std::size_t> members;
-  GroupPlace made{split_by(wishes, std::move(name), members)};
-  if (turns_) turns_->group_made(made.number);
-  for (const std::size_t i : members) made.hosts.push_back(place_.hosts[i]);
-  // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
-  const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
-  made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));
-  go_on();
-  if (color < 0) return nullptr;
-  return make_communicator(session_, std::move(made), abort_, turns_);
-}
 
 }  // namespace
 

@@ -17,8 +17,7 @@ class Errand {
   Errand();
   /// Waits for the function under way, unless it was left.
   ~Errand();
-  Errand(const Errand&) = delete;
-  Errand& operator=(const Errand&) = delete;
+  Errand& operator=(Errand&&) = delete;
 
   /// Runs `body`, which throws nothing and owns all that it uses: it may outlive everything but the
   /// process. The one before is over.

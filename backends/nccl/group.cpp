@@ -28,8 +28,7 @@ class Group {
   ~Group() {
     if (open_) api_.GroupEnd();
   }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  Group& operator=(Group&&) = delete;
 
   Result end() {
     if (!std::exchange(open_, false)) return Result::kInternalError;

@@ -22,8 +22,7 @@ class InFlight {
   explicit InFlight(std::shared_ptr<const Lane> lane) : lane_(std::move(lane)) {}
   /// Ends events and stream, unless they were left. The stream has come to its end.
   ~InFlight();
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
+  InFlight& operator=(InFlight&&) = delete;
 
   /// Reached when all calls posted so far are over. Given back by release() or keep().
   Event mark();

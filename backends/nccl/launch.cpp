@@ -10,7 +10,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab::nccl {

@@ -16,8 +16,7 @@ class LocalSide {
  public:
   explicit LocalSide(Device& device) : device_(backends::stream_of(device)) {}
   ~LocalSide();
-  LocalSide(const LocalSide&) = delete;
-  LocalSide& operator=(const LocalSide&) = delete;
+  LocalSide& operator=(LocalSide&&) = delete;
 
   /// Whether the device's stream waits until a collective is over; else the host does.
   bool stream_waits() const { return device_ != nullptr; }

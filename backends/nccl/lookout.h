@@ -56,8 +56,7 @@ class Lookout {
   Lookout(std::shared_ptr<const Lane> lane, Alive& alive, const Peers& peers,
           std::chrono::milliseconds patience);
   ~Lookout();
-  Lookout(const Lookout&) = delete;
-  Lookout& operator=(const Lookout&) = delete;
+  Lookout& operator=(Lookout&&) = delete;
 
   const std::shared_ptr<Bell>& bell() const { return bell_; }
   /// The rank checks itself, and has waited so long.

@@ -42,8 +42,7 @@ class Session {
           std::chrono::milliseconds patience = backends::longest_wait());
   /// end()s.
   ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  Session& operator=(Session&&) = delete;
 
   LocalSide& side() { return side_; }
 

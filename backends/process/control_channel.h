@@ -60,8 +60,7 @@ class ControlChannel {
                                               std::optional<Listener> listener = std::nullopt);
   /// Leaves without a message, unless leave() was called: processes that still run fail.
   ~ControlChannel();
-  ControlChannel(const ControlChannel&) = delete;
-  ControlChannel& operator=(const ControlChannel&) = delete;
+  ControlChannel& operator=(ControlChannel&&) = delete;
 
   /// This process's rank, and the number of processes.
   std::int64_t rank() const;

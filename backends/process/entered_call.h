@@ -69,8 +69,7 @@ class EnteredCall {
   static void put(Writer& writer, const backends::Call& call);
   /// Reads what put() wrote. Fails with Runtime when the bytes end too early.
   explicit EnteredCall(Reader& reader);
-  EnteredCall(const EnteredCall&) = delete;
-  EnteredCall& operator=(const EnteredCall&) = delete;
+  EnteredCall& operator=(EnteredCall&&) = delete;
 
   backends::Call& call() { return call_; }
 

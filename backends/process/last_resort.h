@@ -26,8 +26,7 @@ class LastResort {
   /// `reason` is called when the time is over, on another thread.
   LastResort(std::chrono::milliseconds most, std::function<std::string()> reason);
   ~LastResort();
-  LastResort(const LastResort&) = delete;
-  LastResort& operator=(const LastResort&) = delete;
+  LastResort& operator=(LastResort&&) = delete;
 
  private:
   void watch(std::chrono::milliseconds most, const std::function<std::string()>& reason);

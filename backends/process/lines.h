@@ -40,8 +40,7 @@ class Lines {
   Lines(std::vector<Connection> connections, std::chrono::milliseconds tick, Ears ears);
   /// stop()s.
   ~Lines();
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
+  Lines& operator=(Lines&&) = delete;
 
   void send(std::size_t line, std::uint32_t type, std::string_view payload);
   /// The last time when bytes of that line were sent or received. An answer may follow much data in

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "backends/process/wire.h"
-#include "base/escaped_text.h"
+#include "base/text.h"
 
 namespace shardlab::process {
 

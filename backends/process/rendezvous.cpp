@@ -16,7 +16,6 @@
 #include "backends/process/job_state.h"
 #include "backends/process/presence.h"
 #include "backends/process/wire.h"
-#include "base/fix.h"
 
 namespace shardlab::process {
 

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "backends/process/stream_socket.h"
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab::process {

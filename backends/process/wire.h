@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab::process {

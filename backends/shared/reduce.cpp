@@ -8,7 +8,6 @@
 #include <complex>
 #include <type_traits>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab::backends {

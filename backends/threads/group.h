@@ -35,8 +35,7 @@ class Group {
   Group(World& world, std::vector<std::int64_t> ranks, std::string name);
   /// Rounds that are still open fail.
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  Group& operator=(Group&&) = delete;
 
   World& world() const { return world_; }
   const std::vector<std::int64_t>& ranks() const { return ranks_; }

@@ -7,9 +7,7 @@
 #include <span>
 #include <thread>
 
-#include "base/bytes_text.h"
-#include "base/escaped_text.h"
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "sim/autopsy/autopsy.h"

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "base/escaped_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "sim/autopsy/autopsy.h"
 #include "sim/autopsy/thread_order.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "base/torch_dtype.h"
 #include "kernels/convert.h"

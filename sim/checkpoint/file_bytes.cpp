@@ -19,8 +19,7 @@ struct FileBytes::Held {
   ~Held() {
     if (file >= 0) close(file);
   }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  Held& operator=(Held&&) = delete;
 
   int file;  // -1: bytes in memory
   std::string bytes;

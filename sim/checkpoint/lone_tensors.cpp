@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/checkpoint/explain.h"
 

@@ -7,9 +7,8 @@
 #include <bit>
 #include <map>
 
-#include "base/error.h"
-#include "base/escaped_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "sim/checkpoint/pickle_machine.h"
 
 namespace shardlab {

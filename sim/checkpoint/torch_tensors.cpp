@@ -1,6 +1,6 @@
 // Names in the nested dicts and lists of a file of torch.save are joined by dots, as DCP does it.
-#include "base/escaped_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 
 namespace shardlab {

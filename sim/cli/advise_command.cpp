@@ -1,7 +1,7 @@
 // `shardlab advise`: each edit with what the program costs before and after it.
 #include <unistd.h>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"

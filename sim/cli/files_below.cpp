@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "base/error.h"
 #include "sim/cli/commands.h"
 #include "sim/language/syntax/source.h"
 

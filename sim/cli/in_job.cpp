@@ -4,7 +4,6 @@
 
 #include "backends/process/control_channel.h"
 #include "backends/process/presence.h"
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/run/process_records.h"

@@ -18,8 +18,7 @@ class CaseUnderWay {
  public:
   CaseUnderWay(const char* name, std::size_t count);
   ~CaseUnderWay();
-  CaseUnderWay(const CaseUnderWay&) = delete;
-  CaseUnderWay& operator=(const CaseUnderWay&) = delete;
+  CaseUnderWay& operator=(CaseUnderWay&&) = delete;
 
  private:
   std::size_t place_;
@@ -35,8 +34,7 @@ class ProgressLine {
  public:
   explicit ProgressLine(std::string name);
   ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
+  ProgressLine& operator=(ProgressLine&&) = delete;
 
  private:
   std::string name_;

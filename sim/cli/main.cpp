@@ -9,7 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "base/version.h"
 #include "sim/cli/command_line.h"

@@ -4,9 +4,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/bytes_text.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"

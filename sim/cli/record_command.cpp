@@ -8,7 +8,6 @@
 #include "base/fix.h"
 #include "base/program_path.h"
 #include "base/text_of_list.h"
-#include "sim/cli/commands.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/recording/merge.h"
 

@@ -6,9 +6,8 @@
 #include <cstdio>
 #include <set>
 
-#include "base/bytes_text.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/shard_pattern.h"
 #include "sim/checkpoint/writer.h"

@@ -14,15 +14,15 @@
 #include <utility>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/program_path.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/report/log_text.h"
-#include "sim/report/memory_curve.h"
+#include "sim/report/memory_text.h"
 #include "sim/report/run_json.h"
 #include "sim/world/devices.h"
 

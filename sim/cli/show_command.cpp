@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/report/checkpoint_report.h"

@@ -7,7 +7,6 @@
 #include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
-#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/files/json_value.h"
 #include "sim/graph/break_check.h"
@@ -17,7 +16,6 @@
 #include "sim/graph/trace_report.h"
 #include "sim/prove/promise.h"
 #include "sim/recording/recording.h"
-#include "sim/recording/recording_file.h"
 #include "sim/replay/replay.h"
 #include "trace/graph_json.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

@@ -4,7 +4,6 @@
 
 #include <sstream>
 
-#include "sim/doctor/doctor.h"
 #include "sim/doctor/probe.h"
 #include "sim/doctor/system_texts.h"
 

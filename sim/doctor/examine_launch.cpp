@@ -5,7 +5,6 @@
 #include "backends/nccl/launch.h"
 #include "base/error.h"
 #include "base/text_of_list.h"
-#include "sim/doctor/doctor.h"
 #include "sim/doctor/probe.h"
 
 namespace shardlab {

@@ -1,6 +1,5 @@
 // The installed MPI, CUDA and NCCL, asked without starting any of them.
 
-#include "sim/doctor/doctor.h"
 #include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
 

@@ -1,5 +1,5 @@
 // packages.h - names that the package manager of a system has for the packages that shardlab needs,
-// and the line that installs them. The names are in packages.inc.
+// and the line that installs them. The names are in packages.txt.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/edit/changed_lines.h"
+#include "sim/edit/program_lines.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/recording/advice.h"
 #include "sim/report/collective_sums.h"

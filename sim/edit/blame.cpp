@@ -14,7 +14,7 @@
 #include "sim/edit/sketch.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/edit/trials.h"
-#include "sim/edit/type_sizes.h"
+#include "sim/edit/type_inference.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/language/run/def_use.h"
 #include "sim/scenario/scenario_file.h"

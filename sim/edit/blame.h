@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/edit/changed_lines.h"
+#include "sim/edit/program_lines.h"
 #include "sim/edit/symptom.h"
 
 namespace shardlab {

@@ -8,7 +8,7 @@
 
 #include "mesh/type_string.h"
 #include "sim/edit/proposals.h"
-#include "sim/edit/type_sizes.h"
+#include "sim/edit/type_inference.h"
 #include "sim/report/moves.h"
 
 namespace shardlab {

@@ -1,13 +1,17 @@
 // program_lines.h - the text of a program as a list of lines that can be taken out one by one, a
-// statement a line.
+// statement a line; and an edit of a text as lines before and after, for people and for programs
+// that make it (pure).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "sim/language/syntax/lexer.h"
+#include "sim/language/syntax/source.h"
+#include "sim/report/paint.h"
 
 namespace shardlab {
 
@@ -38,5 +42,17 @@ std::size_t block_end(const ProgramLines& lines, std::size_t header);
 std::size_t statement_end(const ProgramLines& lines, std::size_t begin);
 /// Without the statements that begin in [begin, end); headers whose block is then empty go, too.
 ProgramLines without(const ProgramLines& lines, std::size_t begin, std::size_t end);
+
+/// Lines of the program before and after, all of them different; either may be none.
+struct ChangedLines {
+  std::int64_t line = 0;  ///< of the file: the first, before the edit
+  std::vector<std::string> before, after;
+};
+
+/// In order, with the fewest lines. Time and memory as the product of both numbers of lines.
+std::vector<ChangedLines> changed_lines(const SourceText& program, const std::string& edited);
+
+/// Those that go and those that come, each behind its sign.
+std::string changes_text(const std::vector<ChangedLines>& changes, Color color);
 
 }  // namespace shardlab

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "sim/edit/shrink_passes.h"
-#include "sim/edit/type_sizes.h"
+#include "sim/edit/type_inference.h"
 #include "sim/scenario/toml_text.h"
 
 namespace shardlab {

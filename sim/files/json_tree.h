@@ -92,8 +92,7 @@ class JsonTree {
  public:
   ///   fails  JsonTreeError: no JSON
   explicit JsonTree(const std::string& text);
-  JsonTree(const JsonTree&) = delete;
-  JsonTree& operator=(const JsonTree&) = delete;
+  JsonTree& operator=(JsonTree&&) = delete;
   const JsonNode& root() const { return nodes_.front(); }
 
  private:

@@ -7,7 +7,6 @@
 #include <array>
 #include <memory>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
 

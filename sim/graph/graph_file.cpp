@@ -1,7 +1,6 @@
 // Errors of the readers have line and field; here they get the file.
 #include "sim/graph/graph_file.h"
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/files/text_lines.h"
 #include "sim/recording/advice.h"

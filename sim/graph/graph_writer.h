@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mesh/spec.h"
-#include "trace/graph.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
@@ -24,8 +23,7 @@ std::string literal(double value);
 class GraphWriter {
  public:
   virtual ~GraphWriter() = default;
-  GraphWriter(const GraphWriter&) = delete;
-  GraphWriter& operator=(const GraphWriter&) = delete;
+  GraphWriter& operator=(GraphWriter&&) = delete;
 
  protected:
   /// The state around a statement.

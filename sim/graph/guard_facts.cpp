@@ -5,7 +5,6 @@
 #include "base/policies.h"
 #include "base/text_of_list.h"
 #include "mesh/mesh_layout.h"
-#include "mesh/spec.h"
 #include "sim/graph/capture.h"
 #include "sim/language/syntax/lexer.h"
 #include "sim/scenario/scenario_file.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/graph/capture.h"
 #include "sim/graph/input_recipe.h"

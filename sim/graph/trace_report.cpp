@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 #include "sim/files/json_value.h"
 #include "trace/compare_graphs.h"

@@ -10,7 +10,6 @@
 
 #include "comm/device_mesh.h"
 #include "schema/call_record.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

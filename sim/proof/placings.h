@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mesh/placement.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 
 namespace shardlab {
 

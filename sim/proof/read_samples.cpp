@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "base/program_path.h"
 #include "base/rank_context.h"
 #include "base/read_real.h"
+#include "sim/files/text_lines.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -219,6 +221,29 @@ std::vector<OpSample> read_samples(std::string_view text, const std::string& fil
   }
   finish();
   return samples;
+}
+
+// The table is data: programs that prove no op do not read it.
+
+std::span<const OpSample> all_samples() {
+  static const std::vector<OpSample> samples = [] {
+    const std::string path = shipped_file("samples.txt", "sim/proof/samples.txt").string();
+    std::vector<OpSample> all = read_samples(read_text(path), path);
+    std::stable_partition(all.begin(), all.end(),
+                          [](const OpSample& sample) { return !sample.fixed; });
+    for (OpSample& sample : samples_of_several_calls()) {
+      sample.fixed = true;
+      all.push_back(std::move(sample));
+    }
+    return all;
+  }();
+  return samples;
+}
+
+std::span<const OpSample> op_samples() {
+  const std::span<const OpSample> all = all_samples();
+  return all.first(
+      static_cast<std::size_t>(std::ranges::find(all, true, &OpSample::fixed) - all.begin()));
 }
 
 }  // namespace shardlab

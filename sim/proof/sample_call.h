@@ -8,7 +8,7 @@
 
 #include "mesh/dtensor.h"
 #include "schema/calls.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 
 namespace shardlab {
 

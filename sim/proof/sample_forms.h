@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 
 namespace shardlab {
 

@@ -4,7 +4,6 @@
 // verdict, and the later placings are run once more.
 #include "sim/proof/sample_runner.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -19,7 +18,6 @@
 #include "schema/op_row.h"
 #include "sim/log/marks.h"
 #include "sim/proof/sample_call.h"
-#include "tensor/cpu_device.h"
 #include "tensor/host.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
 #include "base/rank_context.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 
 namespace shardlab {
 namespace {

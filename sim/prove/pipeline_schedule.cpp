@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/escaped_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {

@@ -3,7 +3,6 @@
 
 #include <complex>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/checkpoint/edited.h"
 #include "sim/recording/advice.h"

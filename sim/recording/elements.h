@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
 #include "tensor/scalar.h"
 
 namespace shardlab {

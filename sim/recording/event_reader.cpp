@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

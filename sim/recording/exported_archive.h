@@ -4,9 +4,12 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "sim/checkpoint/file_bytes.h"
 #include "sim/files/json_tree.h"
+#include "sim/recording/exported_sizes.h"
 #include "sim/recording/recorded_program.h"
 
 namespace shardlab {
@@ -42,5 +45,32 @@ struct ExportedTensor {
 ///   fails  Value: no file of this name, or a tensor beyond its end
 RecordedElements place_elements(const ExportedFiles& files, const std::string& file,
                                 const ExportedTensor& tensor, std::string& raw);
+
+/// Used by one thread.
+class ExportedTensors {
+ public:
+  /// Both outlive it.
+  ExportedTensors(const JsonNode& graph, ExportedSizes& sizes);
+
+  ///   fails  Value: the graph does not describe it
+  const JsonNode& meta_of(std::string_view name) const;
+  /// Shape, strides and dtype.
+  ///   fails  Value: no shape or no strides of this program
+  ExportedTensor read(const JsonNode& meta);
+  ///   fails  as both. Unsupported: a sparse tensor
+  ValueType type_of(std::string_view name);
+
+ private:
+  std::unordered_map<std::string_view, const JsonNode*> described_;
+  ExportedSizes& sizes_;
+};
+
+/// A union has one member: its kind is its key.
+const JsonNode& only_member(const JsonNode& json);
+std::string_view name_in(const JsonNode& tensor);
+/// The name of the tensor that an argument is; else empty.
+std::string_view tensor_name(const JsonNode& argument);
+/// A number, or a text for one that JSON does not have.
+double real_of(const JsonNode& number);
 
 }  // namespace shardlab

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/exported_archive.h"
-#include "sim/recording/exported_tensors.h"
 
 namespace shardlab {
 

@@ -1,7 +1,6 @@
 // Equal expressions are read once: a program has few, and names them at every tensor.
 #include "sim/recording/exported_sizes.h"
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/size_text.h"
 

@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/recording_file.h"

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "schema/argument.h"
 #include "schema/binder.h"
 #include "schema/calls.h"
 #include "sim/files/json.h"

@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/recording/advice.h"
 #include "tensor/host.h"

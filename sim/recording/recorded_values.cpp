@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/saturating.h"
 #include "mesh/spec.h"

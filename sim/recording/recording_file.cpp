@@ -9,7 +9,6 @@
 #include <fstream>
 #include <utility>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/checkpoint/zip_archive.h"
 #include "sim/files/json_value.h"
@@ -40,8 +39,7 @@ class Inflater {
   ~Inflater() {
     if (ready_) inflateEnd(&stream_);
   }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
+  Inflater& operator=(Inflater&&) = delete;
 
   /// Up to `most` bytes of text; false: damaged, or cut short although `whole` is asked for.
   bool read(std::string& text, std::size_t most, bool whole) {

@@ -4,14 +4,11 @@
 #include <set>
 #include <span>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "mesh/mesh_views.h"
 #include "mesh/spec.h"
-#include "sim/files/json_value.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/event_reader.h"
-#include "sim/recording/recorded_values.h"
 #include "sim/recording/recording.h"
 
 namespace shardlab {

@@ -7,7 +7,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

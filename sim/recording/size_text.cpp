@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/language/syntax/numbers.h"
 #include "sim/language/syntax/parser.h"

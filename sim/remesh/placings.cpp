@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/name_pattern.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 
 namespace shardlab {

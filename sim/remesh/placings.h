@@ -1,7 +1,6 @@
 // placings.h - other layouts that a recorded program may have, as texts of --place.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "sim/recording/advice.h"

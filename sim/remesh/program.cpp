@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "schema/op_row.h"
 #include "sim/remesh/reading.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "schema/op_row.h"
 

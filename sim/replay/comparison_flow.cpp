@@ -1,6 +1,5 @@
 // A result inherits from the operands of its line. A collective ends what is known of terms.
 #include <algorithm>
-#include <utility>
 
 #include "sim/replay/comparison.h"
 #include "sim/replay/event_flow.h"

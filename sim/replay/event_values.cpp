@@ -2,7 +2,6 @@
 // events that are complete.
 #include "sim/replay/event_values.h"
 
-#include <memory>
 #include <mutex>
 #include <utility>
 

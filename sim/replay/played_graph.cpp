@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <tuple>
 
 #include "base/error.h"
-#include "base/text_of_list.h"
 #include "mesh/placement_dims.h"
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"

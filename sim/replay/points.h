@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/recording/recorded_program.h"
 #include "sim/replay/event_values.h"
 #include "sim/replay/fingerprint.h"
 #include "sim/replay/stage_names.h"

@@ -2,7 +2,6 @@
 #include "sim/replay/points_of_ranks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace shardlab {
 

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/fix.h"
-#include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
 #include "sim/replay/explain.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/recording/recorded_program.h"
 #include "sim/replay/replay_report.h"
 #include "sim/types/inferred_type.h"
 

@@ -27,8 +27,7 @@ class RecordedWorld {
   /// Fails with Unsupported for a mesh that is too large to run.
   RecordedWorld(const RecordedProgram& program, const ReplaySettings& settings);
   ~RecordedWorld();
-  RecordedWorld(const RecordedWorld&) = delete;
-  RecordedWorld& operator=(const RecordedWorld&) = delete;
+  RecordedWorld& operator=(RecordedWorld&&) = delete;
 
   /// The ranks that are played: with shapes alone the first one.
   std::size_t ranks() const { return ranks_; }

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <memory>
 
-#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/replay_judge.h"

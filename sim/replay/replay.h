@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "sim/files/json.h"
-#include "sim/recording/recorded_program.h"
 #include "sim/replay/recorded_world.h"
 #include "sim/replay/replay_report.h"
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "ops/core/meta.h"
 #include "schema/op_row.h"

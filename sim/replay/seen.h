@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "mesh/dtensor.h"
-#include "sim/recording/recorded_program.h"
 #include "sim/replay/fingerprint.h"
 
 namespace shardlab {

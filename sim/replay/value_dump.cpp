@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/saturating.h"
 #include "sim/files/json_value.h"

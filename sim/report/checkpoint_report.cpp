@@ -4,9 +4,7 @@
 #include <map>
 #include <set>
 
-#include "base/bytes_text.h"
-#include "base/escaped_text.h"
-#include "base/name_pattern.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/holdings.h"

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/fix.h"
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 

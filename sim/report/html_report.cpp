@@ -19,7 +19,7 @@
 #include "sim/files/text_lines.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/prove/diagram.h"
-#include "sim/report/memory_curve.h"
+#include "sim/report/memory_text.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_specs.h"
 #include "sim/report/run_text.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/report/decision_text.h"
 #include "sim/run/mesh_names.h"

@@ -2,7 +2,7 @@
 // so the collectives below it.
 #include "sim/report/log_text.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"

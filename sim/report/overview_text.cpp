@@ -8,7 +8,7 @@
 #include <span>
 #include <tuple>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/report/collective_sums.h"

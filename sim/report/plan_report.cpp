@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/state.h"

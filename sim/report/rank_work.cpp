@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "sim/report/op_work.h"
 
 namespace shardlab {

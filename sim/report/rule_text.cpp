@@ -5,7 +5,6 @@
 #include "ops/core/meta.h"
 #include "ops/core/rules.h"
 #include "schema/binder.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

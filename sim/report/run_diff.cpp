@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"

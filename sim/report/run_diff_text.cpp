@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"

@@ -12,7 +12,6 @@
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
-#include "sim/report/memory_curve.h"
 #include "sim/report/memory_text.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"

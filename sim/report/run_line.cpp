@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/process/checks.h"
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/outcome_text.h"

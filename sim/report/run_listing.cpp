@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "kernels/matmul.h"
 #include "sim/judge/expected_mistake.h"

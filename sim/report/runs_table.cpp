@@ -1,7 +1,7 @@
 // The label and the end stand on the left of their columns, figures on the right.
 #include "sim/report/runs_table.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/run_text.h"
 

@@ -10,8 +10,7 @@
 #include <functional>
 #include <map>
 
-#include "base/bytes_text.h"
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"

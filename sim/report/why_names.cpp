@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"

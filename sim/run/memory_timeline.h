@@ -41,8 +41,7 @@ class ListeningScope {
     account_.listener = listener;
   }
   ~ListeningScope() { account_.listener = nullptr; }
-  ListeningScope(const ListeningScope&) = delete;
-  ListeningScope& operator=(const ListeningScope&) = delete;
+  ListeningScope& operator=(ListeningScope&&) = delete;
 
  private:
   MemoryAccount& account_;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "backends/process/wire.h"
-#include "base/fix.h"
 #include "redistribute/redistribute.h"
 
 namespace shardlab {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "autograd/grad_node.h"
-#include "base/bytes_text.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
+#include "base/text.h"
 #include "sim/language/values/dict_entries.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

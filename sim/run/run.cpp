@@ -4,19 +4,18 @@
 
 #include <fmt/format.h>
 
-#include "base/bytes_text.h"
 #include "base/fix.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"
+#include "plan/topology.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/language/run/local_program.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
-#include "sim/run/topology.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/scenario/type_text.h"
-#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -138,7 +137,8 @@ std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegis
   return ops;
 }
 
-Topology topology_of(const std::vector<TopologyDim>& dims, const MeshLayout* layout) {
+// A figure that a dim does not give is the default one.
+static Topology topology_of(const std::vector<TopologyDim>& dims, const MeshLayout* layout) {
   Topology topology;
   topology.mesh = layout;
   for (const TopologyDim& dim : dims) {

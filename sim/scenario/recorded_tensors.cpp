@@ -7,14 +7,13 @@
 #include <mutex>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/elements.h"
 #include "sim/recording/recorded_program.h"
 #include "sim/recording/recording.h"
-#include "sim/recording/recording_file.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {

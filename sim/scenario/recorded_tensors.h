@@ -22,8 +22,7 @@ class RecordedTensors {
  public:
   RecordedTensors();
   ~RecordedTensors();
-  RecordedTensors(const RecordedTensors&) = delete;
-  RecordedTensors& operator=(const RecordedTensors&) = delete;
+  RecordedTensors& operator=(RecordedTensors&&) = delete;
 
   /// Gives the input the elements of the tensor of this name; "v12": of value 12, which may have no
   /// name; "v12:2": of its second draw.

@@ -15,9 +15,7 @@
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "plan/plan.h"
-#include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/constant.h"
-#include "sim/language/syntax/source.h"
 #include "trace/graph.h"
 
 namespace shardlab {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/memory_account.h"
-#include "base/nearest.h"
 #include "base/policies.h"
+#include "base/text.h"
 #include "sim/scenario/cause.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"

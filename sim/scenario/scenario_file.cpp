@@ -12,11 +12,10 @@
 #include <iostream>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/read_real.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/call.h"
-#include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/ast_walk.h"

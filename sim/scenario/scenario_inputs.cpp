@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "api/inputs.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "sim/checkpoint/checkpoint.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/checkpoint_input.h"

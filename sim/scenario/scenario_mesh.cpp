@@ -3,8 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/bytes_text.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "mesh/mesh_layout.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/scenario_parts.h"

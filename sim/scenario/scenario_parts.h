@@ -10,7 +10,7 @@
 
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/scenario/toml_reader.h"
+#include "sim/scenario/toml_tree.h"
 
 namespace shardlab {
 

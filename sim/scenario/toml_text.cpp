@@ -8,7 +8,7 @@
 #include <cmath>
 #include <memory>
 
-#include "base/escaped_text.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -4,7 +4,7 @@
 #include "sim/scenario/type_text.h"
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/torch_dtype.h"
 #include "mesh/type_string.h"
 

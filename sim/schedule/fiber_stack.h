@@ -15,8 +15,7 @@ class StackPool {
   /// `size_bytes` is rounded up to whole pages.
   explicit StackPool(std::size_t size_bytes);
   ~StackPool();
-  StackPool(const StackPool&) = delete;
-  StackPool& operator=(const StackPool&) = delete;
+  StackPool& operator=(StackPool&&) = delete;
 
   /// Makes at least `count` stacks. Fails with Runtime naming the limit on memory maps (each stack
   /// takes two) when the system refuses.
@@ -60,8 +59,7 @@ class LentStacks {
  public:
   explicit LentStacks(std::size_t size_bytes);
   ~LentStacks();
-  LentStacks(const LentStacks&) = delete;
-  LentStacks& operator=(const LentStacks&) = delete;
+  LentStacks& operator=(LentStacks&&) = delete;
 
   /// The same members as StackPool's.
   void reserve(std::size_t count);

@@ -14,7 +14,6 @@
 #include <future>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "base/error.h"
 #include "sim/schedule/jump.h"

@@ -125,8 +125,7 @@ class Section {
     AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   }
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
+  Section& operator=(Section&&) = delete;
 };
 
 #else

@@ -1,7 +1,6 @@
 // stack_overflow.h - a rank that runs over the end of its fiber's stack is reported as such.
 #pragma once
 
-#include <csignal>
 #include <cstddef>
 #include <memory>
 
@@ -21,8 +20,7 @@ class OverflowWatch {
  public:
   OverflowWatch();
   ~OverflowWatch();
-  OverflowWatch(const OverflowWatch&) = delete;
-  OverflowWatch& operator=(const OverflowWatch&) = delete;
+  OverflowWatch& operator=(OverflowWatch&&) = delete;
 
  private:
   std::unique_ptr<std::byte[]> memory_;  ///< null if the thread has such a stack already

@@ -19,7 +19,6 @@
 #include "sim/verify/labels/label.h"
 #include "sim/verify/step_run.h"
 #include "sim/world/spmd.h"
-#include "tensor/cpu_device.h"
 #include "trace/recorder.h"
 
 namespace shardlab::testing {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mesh/mesh_layout.h"
-#include "mesh/placement.h"
 #include "mesh/shard_order.h"
 #include "mesh/spec.h"
 

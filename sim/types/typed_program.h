@@ -107,8 +107,7 @@ class CheckScope {
   ~CheckScope() {
     if (typed_ != nullptr) typed_->how_ = before_;
   }
-  CheckScope(const CheckScope&) = delete;
-  CheckScope& operator=(const CheckScope&) = delete;
+  CheckScope& operator=(CheckScope&&) = delete;
 
  private:
   TypedProgram* typed_;

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text_of_list.h"
 #include "kernels/cpu_kernels.h"
-#include "tensor/cpu_device.h"
 
 namespace shardlab {
 

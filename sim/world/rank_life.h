@@ -32,8 +32,7 @@ class RankLife {
   RankLife(const WorldOptions& options, std::uint64_t run, std::int64_t rank, Device* device,
            Scheduler* scheduler);
   ~RankLife() { set_current_rank(outside_); }
-  RankLife(const RankLife&) = delete;
-  RankLife& operator=(const RankLife&) = delete;
+  RankLife& operator=(RankLife&&) = delete;
 
   /// Runs `body`, with the world group over the result of `communicator`. If that or the body
   /// throws, `failed` gets the reason, while the rank's groups are alive: their end may have to

@@ -3,23 +3,110 @@
 #include "sim/world/spmd.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "backends/process/control_channel.h"
+#include "base/fix.h"
+#include "base/policies.h"
+#include "base/rank_context.h"
 #include "dispatch/all_ops.h"
+#include "plan/plan.h"
 #include "propagate/propagator.h"
 #include "schema/op_registry.h"
+#include "sim/world/backends.h"
 #include "sim/world/devices.h"
 #include "sim/world/last_words.h"
 #include "sim/world/rank_life.h"
-#include "sim/world/written_graph.h"
+#include "trace/compare_graphs.h"
+#include "trace/graph.h"
+#include "trace/graph_json.h"
+#include "trace/recorder.h"
 
 namespace shardlab {
 
 namespace {
+
+// A recorder runs around the body of each rank. The first mesh that the program makes is the mesh
+// of the graph; a program without one has its ranks in a row.
+
+const char* graph_variable() { return std::getenv("SHARDLAB_GRAPH"); }
+
+/// The graph that one run of a world writes.
+class WrittenGraph {
+ public:
+  /// To the file that SHARDLAB_GRAPH names.
+  ///   fails  Unsupported: ranks are processes
+  explicit WrittenGraph(const WorldOptions& options) : path_(graph_variable()) {
+    if (find_backend(options.backend).processes == nullptr) return;
+    fail(ErrorKind::kUnsupported, Fix{"run it on backend threads"},
+         "SHARDLAB_GRAPH={}: a graph is written by one process, and backend {} has one for each "
+         "rank",
+         path_, options.backend);
+  }
+
+  /// Whether SHARDLAB_GRAPH asks for one.
+  static bool wanted() {
+    const char* path = graph_variable();
+    return path != nullptr && *path != '\0';
+  }
+
+  /// Runs the body on its rank, and records it up to its end or its failure.
+  void run(RankContext& rank, const std::function<void(RankContext&)>& body) {
+    Recorder recorder(program_calls(), nullptr);
+    recorder.note_cpp_places();
+    const auto keep = [&](ProgramGraph graph) {
+      graph.policies.implicit = policy_name(rank.implicit);
+      graph.policies.mixed = policy_name(rank.mixed);
+      const PlanCache* plans = rank.plans;
+      if (plans != nullptr && plans->options().planner) {
+        graph.policies.planner = to_string(*plans->options().planner);
+      }
+      const std::lock_guard lock(mutex_);
+      graphs_.push_back(std::move(graph));
+    };
+    try {
+      const ObserverScope observed(recorder.listen(observer_to_tell()));
+      const ProgramScope scope(recorder);
+      body(rank);
+    } catch (...) {
+      keep(recorder.broken_off());
+      throw;
+    }
+    keep(recorder.finish());
+  }
+  /// Once the run is over.
+  ///   fails  Value: the file cannot be written
+  void write() {
+    std::ranges::sort(graphs_, {}, [](const ProgramGraph& graph) { return graph.ranks.front(); });
+    std::vector<std::int64_t> ranks;
+    for (ProgramGraph& graph : graphs_) {
+      ranks.push_back(graph.ranks.front());
+      graph.title = std::filesystem::path(path_).stem().string();
+      if (graph.meshes.empty())
+        graph.meshes.push_back({.names = {"world"}, .shape = {graph.world}});
+    }
+    std::vector<ProgramGraph> classes = joined(std::move(graphs_), ranks);
+    if (classes.size() == 1) classes.front().ranks.clear();
+    std::ofstream file(path_);
+    for (const ProgramGraph& graph : classes) file << graph_json(graph);
+    if (file.flush()) return;
+    fail(ErrorKind::kValue, Fix{"name a file in a folder that is there"},
+         "SHARDLAB_GRAPH={}: the file cannot be written", path_);
+  }
+
+ private:
+  std::string path_;
+  std::mutex mutex_;
+  std::vector<ProgramGraph> graphs_;
+};
 
 // Tensors that outlive a run point to it, so it lives as long as the process.
 Device& device_of_type(const std::string& type, const std::string& backend) {

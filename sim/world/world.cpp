@@ -19,7 +19,7 @@
 #include "backends/threads/threads.h"
 #include "base/fix.h"
 #include "base/program_path.h"
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "comm/communicator.h"
 #include "sim/schedule/single_scheduler.h"

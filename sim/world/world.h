@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "backends/shared/fabric_log.h"
-#include "base/error.h"
 #include "base/rank_context.h"
 #include "comm/forwarding_communicator.h"
 #include "comm/verdict.h"

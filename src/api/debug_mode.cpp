@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

@@ -21,10 +21,8 @@ namespace shardlab {
 /// opposite order of entering where several are entered.
 class CommDebugMode {
  public:
-  CommDebugMode() = default;
   ~CommDebugMode() { leave(); }
-  CommDebugMode(const CommDebugMode&) = delete;
-  CommDebugMode& operator=(const CommDebugMode&) = delete;
+  CommDebugMode& operator=(CommDebugMode&&) = delete;
 
   /// Counts from 0 again.
   ///   fails  Runtime: it is entered already

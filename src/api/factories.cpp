@@ -10,7 +10,6 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
-#include "schema/argument.h"
 #include "schema/binder.h"
 #include "schema/meta_args.h"
 #include "schema/op_row.h"

@@ -10,7 +10,6 @@
 #include "api/distribute.h"
 #include "autograd/at_place.h"
 #include "autograd/program.h"
-#include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"

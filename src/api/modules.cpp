@@ -12,7 +12,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {

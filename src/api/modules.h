@@ -28,8 +28,7 @@ namespace shardlab {
 class Module {
  public:
   virtual ~Module() = default;
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
+  Module& operator=(Module&&) = delete;
 
   /// With their names: the module's own in the order in which they were added, then those of its
   /// parts. One that is undefined (a bias that is not there) is left out; one that is registered

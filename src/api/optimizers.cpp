@@ -10,11 +10,8 @@
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
-#include "autograd/tape.h"
-#include "base/error.h"
 #include "base/fix.h"
 #include "mesh/type_string.h"
-#include "schema/argument.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"
 

@@ -25,8 +25,7 @@ class DrawScope {
  public:
   explicit DrawScope(const Generator& generator) : generator_(generator) { swap(); }
   ~DrawScope() { swap(); }
-  DrawScope(const DrawScope&) = delete;
-  DrawScope& operator=(const DrawScope&) = delete;
+  DrawScope& operator=(DrawScope&&) = delete;
 
  private:
   void swap() const {

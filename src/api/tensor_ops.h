@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "mesh/operand.h"

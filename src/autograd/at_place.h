@@ -24,8 +24,7 @@ class PlaceScope {
   ~PlaceScope() {
     if (outermost_) rank_.position = before_;
   }
-  PlaceScope(const PlaceScope&) = delete;
-  PlaceScope& operator=(const PlaceScope&) = delete;
+  PlaceScope& operator=(PlaceScope&&) = delete;
 
   /// Part "at" of an error that has none, where this is the outermost one.
   void add_to(Error& error) const;

@@ -1,14 +1,12 @@
 // Backward: gradients flow from results to leaves in the order of the reference's engine.
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
-#include "autograd/grad_node.h"
 #include "autograd/hook_scope.h"
 #include "autograd/hooks.h"
 #include "autograd/on_tape.h"
@@ -54,8 +52,7 @@ class Walk {
   ~Walk() {
     for (GradNode* node : nodes_) node->visit() = {};
   }
-  Walk(const Walk&) = delete;
-  Walk& operator=(const Walk&) = delete;
+  Walk& operator=(Walk&&) = delete;
 
   /// Only nodes that lead to `inputs` run.
   void aim_at(const std::vector<DTensor>& inputs) {

@@ -62,8 +62,7 @@ class CustomNode final : public GradNode {
     context_->node_ = this;
   }
   ~CustomNode() override { context_->node_ = nullptr; }
-  CustomNode(const CustomNode&) = delete;
-  CustomNode& operator=(const CustomNode&) = delete;
+  CustomNode& operator=(CustomNode&&) = delete;
 
   bool runs_without_gradients() const override { return true; }
 
@@ -170,8 +169,7 @@ class CustomNode final : public GradNode {
       node.running_ = false;
       for (const Saved& saved : node.saved_) saved.lent = {};
     }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
+    Running& operator=(Running&&) = delete;
     const CustomNode& node;
   };
 

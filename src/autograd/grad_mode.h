@@ -24,8 +24,7 @@ class GradModeScope {
   /// Begins and ends on one rank.
   explicit GradModeScope(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
   ~GradModeScope() { set_grad_enabled(before_); }
-  GradModeScope(const GradModeScope&) = delete;
-  GradModeScope& operator=(const GradModeScope&) = delete;
+  GradModeScope& operator=(GradModeScope&&) = delete;
 
  private:
   bool before_;

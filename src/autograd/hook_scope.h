@@ -18,8 +18,7 @@ class HookScope {
     if (std::uncaught_exceptions() == uncaught_) rank_.position = position_;
     rank_.pass = pass_;
   }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
+  HookScope& operator=(HookScope&&) = delete;
 
  private:
   RankContext& rank_;

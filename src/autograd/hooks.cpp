@@ -2,13 +2,9 @@
 // of a part of a program are a node that passes gradients on.
 #include "autograd/hooks.h"
 
-#include <algorithm>
-
-#include "autograd/grad_node.h"
 #include "autograd/hook_scope.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
-#include "base/error.h"
 #include "base/fix.h"
 #include "tensor/device.h"
 

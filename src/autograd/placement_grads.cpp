@@ -1,7 +1,6 @@
 // Differentiable redistribute, from_local and to_local.
 
 #include "autograd/autograd.h"
-#include "autograd/grad_node.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"

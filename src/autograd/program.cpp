@@ -6,7 +6,6 @@
 
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
-#include "autograd/grad_node.h"
 #include "autograd/view.h"
 #include "base/fix.h"
 #include "base/rank_context.h"

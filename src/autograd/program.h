@@ -219,8 +219,7 @@ class ProgramScope {
  public:
   explicit ProgramScope(ProgramCalls& calls);
   ~ProgramScope();
-  ProgramScope(const ProgramScope&) = delete;
-  ProgramScope& operator=(const ProgramScope&) = delete;
+  ProgramScope& operator=(ProgramScope&&) = delete;
 
  private:
   RankContext& rank_;

@@ -8,9 +8,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
-#include "schema/argument.h"
 #include "schema/calls.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

@@ -28,8 +28,7 @@ class TargetScope {
  public:
   TargetScope();
   ~TargetScope();
-  TargetScope(const TargetScope&) = delete;
-  TargetScope& operator=(const TargetScope&) = delete;
+  TargetScope& operator=(TargetScope&&) = delete;
 
  private:
   std::uint32_t mode_;

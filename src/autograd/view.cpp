@@ -15,7 +15,6 @@
 #include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "schema/op_row.h"
-#include "schema/op_schema.h"
 
 namespace shardlab {
 

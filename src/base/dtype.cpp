@@ -4,10 +4,10 @@
 // that one unit in the last place becomes 1, and nearbyint does the rest.
 #include "base/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {
@@ -17,20 +17,22 @@ namespace {
 struct DTypeRow {
   std::string_view name;
   double roundoff;
+  // Width order inside a category. u64 is wider than every signed type and does not mix with them.
+  int rank_in_category = 0;
 };
 
 constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
     {"bool", 0},
     {"u8", 0},
-    {"u64", 0},
-    {"i8", 0},
-    {"i16", 0},
-    {"i32", 0},
-    {"i64", 0},
-    {"f16", 0x1p-11},
-    {"bf16", 0x1p-8},
-    {"f32", 0x1p-24},
-    {"f64", 0x1p-53},
+    {"u64", 0, 5},
+    {"i8", 0, 1},
+    {"i16", 0, 2},
+    {"i32", 0, 3},
+    {"i64", 0, 4},
+    {"f16", 0x1p-11, 1},
+    {"bf16", 0x1p-8, 1},
+    {"f32", 0x1p-24, 2},
+    {"f64", 0x1p-53, 3},
     {"c64", 0x1p-24},
     {"c128", 0x1p-53},
     {"f8e4m3fn", 0x1p-4},
@@ -38,37 +40,17 @@ constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
     {"bc32", 0x1p-8},
 }};
 
+struct ComplexOf {
+  DType real, complex;
+};
+constexpr ComplexOf kComplex[] = {{DType::kF16, DType::kC32},
+                                  {DType::kBF16, DType::kBC32},
+                                  {DType::kF32, DType::kC64},
+                                  {DType::kF64, DType::kC128}};
+
 const DTypeRow& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
-// Width order inside a category. u64 is wider than every signed type and does not mix with them.
-int rank_in_category(DType dtype) {
-  switch (dtype) {
-    case DType::kU8:
-      return 0;
-    case DType::kI8:
-      return 1;
-    case DType::kI16:
-      return 2;
-    case DType::kI32:
-      return 3;
-    case DType::kI64:
-      return 4;
-    case DType::kU64:
-      return 5;
-    case DType::kF8E4M3FN:
-      return 0;
-    case DType::kF16:
-      return 1;
-    case DType::kBF16:
-      return 1;
-    case DType::kF32:
-      return 2;
-    case DType::kF64:
-      return 3;
-    default:
-      return 0;
-  }
-}
+int rank_in_category(DType dtype) { return row_of(dtype).rank_in_category; }
 
 DType promote_floats(DType a, DType b) {
   const int rank_a = rank_in_category(a), rank_b = rank_in_category(b);
@@ -123,45 +105,19 @@ DType promote(DType a, DType b) {
 }
 
 DType default_dtype(Category category) {
-  switch (category) {
-    case Category::kBool:
-      return DType::kBool;
-    case Category::kInteger:
-      return DType::kI64;
-    case Category::kFloat:
-      return DType::kF32;
-    case Category::kComplex:
-      return DType::kC64;
-  }
-  return DType::kF32;
+  constexpr DType kDefaults[] = {DType::kBool, DType::kI64, DType::kF32, DType::kC64};
+  return kDefaults[static_cast<std::size_t>(category)];
 }
 
 DType real_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kC32:
-      return DType::kF16;
-    case DType::kBC32:
-      return DType::kBF16;
-    case DType::kC64:
-      return DType::kF32;
-    case DType::kC128:
-      return DType::kF64;
-    default:
-      return dtype;
-  }
+  const auto* row = std::ranges::find(kComplex, dtype, &ComplexOf::complex);
+  return row == std::end(kComplex) ? dtype : row->real;
 }
 
 DType complex_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return DType::kC32;
-    case DType::kBF16:
-      return DType::kBC32;
-    case DType::kF64:
-      return DType::kC128;
-    default:
-      return is_complex(dtype) ? dtype : DType::kC64;
-  }
+  const auto* row = std::ranges::find(kComplex, dtype, &ComplexOf::real);
+  if (row != std::end(kComplex)) return row->complex;
+  return is_complex(dtype) ? dtype : DType::kC64;
 }
 
 DType float_dtype(DType dtype) { return is_integral(dtype) ? DType::kF32 : dtype; }

@@ -9,19 +9,8 @@
 namespace shardlab {
 
 std::string_view to_string(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kUnsupported:
-      return "Unsupported";
-    case ErrorKind::kRuntime:
-      return "Runtime";
-    case ErrorKind::kValue:
-      return "Value";
-    case ErrorKind::kInternal:
-      return "Internal";
-    case ErrorKind::kAssert:
-      return "Assert";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"Unsupported", "Runtime", "Value", "Internal", "Assert"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 const std::string* Error::find(std::string_view key) const {

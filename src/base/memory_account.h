@@ -81,8 +81,7 @@ class UncountedScope {
  public:
   UncountedScope();
   ~UncountedScope();
-  UncountedScope(const UncountedScope&) = delete;
-  UncountedScope& operator=(const UncountedScope&) = delete;
+  UncountedScope& operator=(UncountedScope&&) = delete;
 
  private:
   RankContext* rank_;
@@ -95,8 +94,7 @@ class KernelScope {
  public:
   KernelScope();
   ~KernelScope();
-  KernelScope(const KernelScope&) = delete;
-  KernelScope& operator=(const KernelScope&) = delete;
+  KernelScope& operator=(KernelScope&&) = delete;
 
  private:
   MemoryAccount* account_;
@@ -110,8 +108,7 @@ class MakingScope {
   /// Does nothing where no rank runs or its memory is not counted.
   explicit MakingScope(HeldFor purpose);
   ~MakingScope();
-  MakingScope(const MakingScope&) = delete;
-  MakingScope& operator=(const MakingScope&) = delete;
+  MakingScope& operator=(MakingScope&&) = delete;
 
  private:
   MemoryAccount* account_;

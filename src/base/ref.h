@@ -25,10 +25,8 @@ inline bool single_threaded() {
 /// Base of counted objects. The last reference calls the virtual destructor.
 class Counted {
  public:
-  Counted() = default;
   // An object that others refer to keeps its address for its whole life.
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+  Counted& operator=(Counted&&) = delete;
 
   /// Called by Ref only. release() destroys the object with the last reference.
   void retain() const {

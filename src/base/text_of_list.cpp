@@ -56,4 +56,17 @@ std::vector<std::string_view> parts_of_text(std::string_view text, std::string_v
   return parts;
 }
 
+std::vector<std::string> rows_of_table(std::string_view text) {
+  std::vector<std::string> rows;
+  bool goes_on = false;
+  for (std::string_view line : parts_of_text(text, "\n")) {
+    if (line.empty() || line.starts_with('#')) continue;
+    if (!goes_on) rows.emplace_back();
+    goes_on = line.ends_with('\\');
+    if (goes_on) line.remove_suffix(1);
+    rows.back() += line.substr(line.find_first_not_of(' '));
+  }
+  return rows;
+}
+
 }  // namespace shardlab

@@ -25,4 +25,8 @@ std::string text_of_list(const std::set<std::string>& values, std::string_view s
 /// into the text.
 std::vector<std::string_view> parts_of_text(std::string_view text, std::string_view separator);
 
+/// The rows of a table that is text: its lines, without empty ones and those that begin with "#". A
+/// line that ends with a backslash goes on in the next, behind the blanks there.
+std::vector<std::string> rows_of_table(std::string_view text);
+
 }  // namespace shardlab

@@ -11,8 +11,7 @@ class ValueScope {
  public:
   ValueScope(T& place, T value) : place_(place), before_(std::exchange(place, std::move(value))) {}
   ~ValueScope() { place_ = std::move(before_); }
-  ValueScope(const ValueScope&) = delete;
-  ValueScope& operator=(const ValueScope&) = delete;
+  ValueScope& operator=(ValueScope&&) = delete;
 
  private:
   T& place_;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 

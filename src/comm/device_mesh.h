@@ -55,8 +55,7 @@ class MeshRegistry {
  public:
   explicit MeshRegistry(ProcessGroup& world) : world_(&world) {}
   ~MeshRegistry();
-  MeshRegistry(const MeshRegistry&) = delete;
-  MeshRegistry& operator=(const MeshRegistry&) = delete;
+  MeshRegistry& operator=(MeshRegistry&&) = delete;
 
   /// The mesh of `layout`; makes it and its communicators when absent, which is collective over the
   /// world, unless every dim is one of a known mesh of the same root. Fails with Value when the

@@ -32,8 +32,7 @@ class BatchScope {
     rank_.mode |= kModeBatch;
   }
   ~BatchScope() { rank_.mode &= ~kModeBatch; }
-  BatchScope(const BatchScope&) = delete;
-  BatchScope& operator=(const BatchScope&) = delete;
+  BatchScope& operator=(BatchScope&&) = delete;
 
  private:
   RankContext& rank_;

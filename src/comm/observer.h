@@ -105,8 +105,7 @@ class ObserverScope {
     rank_.observer = before_;
     rank_.mode = (rank_.mode & ~kBit) | (mode_ & kBit);
   }
-  ObserverScope(const ObserverScope&) = delete;
-  ObserverScope& operator=(const ObserverScope&) = delete;
+  ObserverScope& operator=(ObserverScope&&) = delete;
 
  private:
   // The mode from before is put back on the rank where the scope began, so that scopes nest.

@@ -5,22 +5,13 @@
 #include <algorithm>
 #include <map>
 
-#include "base/rank_ranges.h"
+#include "base/text.h"
 
 namespace shardlab {
 
 std::string_view to_string(VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kMismatch:
-      return "mismatch";
-    case VerdictKind::kDeadlock:
-      return "deadlock";
-    case VerdictKind::kRankFailed:
-      return "rank_failed";
-    case VerdictKind::kTimeout:
-      return "timeout";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"mismatch", "deadlock", "rank_failed", "timeout"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string fold_ranks(std::span<const std::int64_t> ranks) {

@@ -33,7 +33,6 @@
 #include "mesh/local_shape.h"
 #include "ops/core/meta.h"
 #include "propagate/propagator.h"
-#include "redistribute/redistribute.h"
 #include "schema/op_registry.h"
 
 namespace shardlab {

@@ -8,17 +8,14 @@
 #include "base/value_scope.h"
 #include "comm/device_mesh.h"
 #include "dispatch/index_masks.h"
-#include "dispatch/list_meshes.h"
 #include "dispatch/list_operands.h"
 #include "dispatch/local_call.h"
-#include "dispatch/masked_lookup.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/placed_sizes.h"
 #include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

@@ -11,7 +11,6 @@
 #include "dispatch/random_draw.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

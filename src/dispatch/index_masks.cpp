@@ -3,9 +3,12 @@
 #include "dispatch/index_masks.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "kernels/kernel_id.h"
+#include "redistribute/redistribute.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -66,6 +69,27 @@ std::optional<Arguments> with_places_of_masks(Calls& plain, const OpRow& row,
   Arguments given = args;
   given[*masked] = with_places(plain, row, args[0].tensor().shape(), args[*masked].list());
   return given;
+}
+
+// Every rank looks up all indices. Those of rows that another rank owns give zeros, and the mask
+// marks them, so that the reduction counts each row once.
+
+KernelId mask_making_kernel(const OpRow& row, const OutputSharding& decision) {
+  const auto* lookup = std::get_if<MaskedLookup>(&row.compute);
+  if (lookup == nullptr || row.on_pieces) return KernelId::kNone;
+  const bool pending = std::ranges::any_of(
+      decision.outputs.front()->placements(),
+      [](const Placement& placement) { return placement.kind == PlacementKind::kMaskPartial; });
+  return pending ? lookup->masked : KernelId::kNone;
+}
+
+OutputMeta mask_meta(const LocalCall& lookup) {
+  constexpr std::size_t kIndex = 1;  // of the tensors of a lookup
+  return {.meta = contiguous_meta(lookup.tensors[kIndex].shape(), DType::kBool), .present = true};
+}
+
+void keep_mask(Results& results, const Tensor& mask) {
+  results.front().tensor().impl()->extras = std::make_shared<TensorExtras>(TensorExtras{mask});
 }
 
 }  // namespace shardlab

@@ -15,10 +15,8 @@
 #include "mesh/type_string.h"
 #include "ops/core/derived.h"
 #include "ops/core/meta.h"
-#include "schema/computation.h"
 #include "schema/list_element.h"
 #include "schema/op_row.h"
-#include "schema/op_schema.h"
 
 namespace shardlab {
 
@@ -257,8 +255,7 @@ class InsideOp {
     rank_.calls = calls_;
     rank_.mode |= mode_ & kModeAutograd;
   }
-  InsideOp(const InsideOp&) = delete;
-  InsideOp& operator=(const InsideOp&) = delete;
+  InsideOp& operator=(InsideOp&&) = delete;
 
  private:
   RankContext& rank_;

@@ -23,8 +23,7 @@ class ObservedOp {
   ~ObservedOp() {
     if (observer_ != nullptr) observer_->op_ends();
   }
-  ObservedOp(const ObservedOp&) = delete;
-  ObservedOp& operator=(const ObservedOp&) = delete;
+  ObservedOp& operator=(ObservedOp&&) = delete;
 
  private:
   Observer* observer_ = nullptr;
@@ -53,8 +52,7 @@ class ObservedCall {
   ~ObservedCall() {
     if (observer_ != nullptr) observer_->call_fails();
   }
-  ObservedCall(const ObservedCall&) = delete;
-  ObservedCall& operator=(const ObservedCall&) = delete;
+  ObservedCall& operator=(ObservedCall&&) = delete;
 
  private:
   Observer* observer_ = nullptr;

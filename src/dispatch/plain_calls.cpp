@@ -9,7 +9,6 @@
 #include "ops/core/derived.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
-#include "schema/computation.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 

@@ -6,7 +6,6 @@
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 #include "schema/schema_queries.h"
 

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "base/bytes_text.h"
 #include "base/rank_context.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"

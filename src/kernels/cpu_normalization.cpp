@@ -6,7 +6,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
-#include "kernels/rows.h"
 
 namespace shardlab {
 

@@ -1,10 +1,8 @@
 // Running sums, products and extrema on the CPU.
-#include <algorithm>
 #include <complex>
 
 #include "kernels/cpu_loops.h"
 #include "kernels/row_reduce.h"
-#include "kernels/rows.h"
 #include "kernels/running.h"
 
 namespace shardlab {

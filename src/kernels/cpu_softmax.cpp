@@ -5,7 +5,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
-#include "kernels/rows.h"
 #include "kernels/vector_math.h"
 
 namespace shardlab {

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/fix.h"
 #include "kernels/eigen_core.h"
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "kernels/convert.h"
 #include "kernels/strided_loop.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

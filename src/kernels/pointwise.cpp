@@ -6,7 +6,6 @@
 #include <array>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "kernels/element_types.h"
 #include "kernels/kernel_args.h"

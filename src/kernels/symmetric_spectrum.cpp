@@ -3,7 +3,6 @@
 #include "kernels/eigen_core.h"
 
 #include <Eigen/Eigenvalues>
-#include <cmath>
 #include <string>
 
 #include "kernels/kernel_table.h"

@@ -18,8 +18,7 @@ class InternTable {
  public:
   /// `buckets` is a power of two. It does not grow: chains get longer with millions of objects.
   explicit InternTable(std::size_t buckets) : heads_(buckets) {}
-  InternTable(const InternTable&) = delete;
-  InternTable& operator=(const InternTable&) = delete;
+  InternTable& operator=(InternTable&&) = delete;
   ~InternTable() {
     for (auto& head : heads_) {
       for (const Node* node = head.load(std::memory_order_relaxed); node != nullptr;) {

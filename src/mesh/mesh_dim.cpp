@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "mesh/spec.h"
 

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "mesh/mesh_layout.h"
-#include "mesh/placement.h"
 #include "mesh/shard_order.h"
 #include "tensor/tensor.h"
 
@@ -91,8 +90,7 @@ class Arena {
  public:
   Arena();
   ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  Arena& operator=(Arena&&) = delete;
 
   /// Fails with Value: a size of 0, duplicate or negative ranks, wrong number of ranks; with
   /// Runtime: a negative size, wrong number of names, duplicate names.

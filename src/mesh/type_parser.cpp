@@ -5,7 +5,7 @@
 #include <charconv>
 #include <vector>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/torch_dtype.h"
 #include "mesh/type_string.h"
 

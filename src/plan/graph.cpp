@@ -7,7 +7,6 @@
 #include <limits>
 #include <unordered_map>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "plan/cost.h"
 

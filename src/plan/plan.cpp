@@ -111,15 +111,8 @@ std::string state_text(const PlanState& state) {
 }  // namespace
 
 std::string_view to_string(PlannerKind kind) {
-  switch (kind) {
-    case PlannerKind::kGreedy:
-      return "greedy";
-    case PlannerKind::kGraph:
-      return "graph";
-    case PlannerKind::kBytes:
-      return "bytes";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"greedy", "graph", "bytes"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string PlanProof::text() const {

@@ -7,7 +7,6 @@
 
 #include "base/fix.h"
 #include "ops/core/meta.h"
-#include "schema/computation.h"
 #include "schema/list_element.h"
 #include "schema/op_row.h"
 

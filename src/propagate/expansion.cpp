@@ -18,7 +18,6 @@
 
 #include "base/fix.h"
 #include "ops/core/rules.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -77,17 +76,10 @@ StridedShards strided_of_results(const Element& element) {
 }
 
 std::string_view to_string(ChoiceRule rule) {
-  switch (rule) {
-    case ChoiceRule::kOnly:
-      return "the only candidate, taken whatever it costs";
-    case ChoiceRule::kUnchanged:
-      return "free, and every input stays as it is";
-    case ChoiceRule::kFree:
-      return "the first candidate that costs nothing";
-    case ChoiceRule::kCheapest:
-      return "the first candidate of least cost";
-  }
-  return "";
+  constexpr std::string_view kTexts[] = {
+      "the only candidate, taken whatever it costs", "free, and every input stays as it is",
+      "the first candidate that costs nothing", "the first candidate of least cost"};
+  return kTexts[static_cast<std::size_t>(rule)];
 }
 
 Expansion::Expansion(const Element& element, const PlanOptions& options)

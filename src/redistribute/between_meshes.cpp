@@ -3,7 +3,6 @@
 #include "redistribute/between_meshes.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/fix.h"
 #include "comm/device_mesh.h"

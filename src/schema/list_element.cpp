@@ -6,9 +6,7 @@
 #include <type_traits>
 
 #include "base/fix.h"
-#include "schema/computation.h"
 #include "schema/op_row.h"
-#include "schema/sharding_rule.h"
 
 namespace shardlab {
 namespace {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "schema/binder.h"
 #include "schema/op_row.h"
 

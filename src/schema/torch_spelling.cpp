@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

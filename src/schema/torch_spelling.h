@@ -22,13 +22,13 @@ using TorchConvertFn = Arguments (*)(const Arguments& torch);
 /// One row of the table, as text.
 struct TorchSpellingRow {
   /// torch's own signature: "dropout(Tensor input, float p=0.5, bool training=True)".
-  const char* signature;
-  const char* row;  ///< the row that runs: "dropout", "to.dtype"
+  std::string_view signature;
+  std::string_view row;  ///< the row that runs: "dropout", "to.dtype"
   /// The row's arguments in schema order, each a name of the signature or a value: "input, p,
   /// training", "self, f16". None for an argument that may not be None leaves it to its default; a
   /// word for `reduction` becomes ATen's number. Parameters that are not named must be left at
   /// their defaults.
-  const char* arguments = "";
+  std::string_view arguments;
   TorchConvertFn convert = nullptr;  ///< instead of `arguments`
 };
 

@@ -16,7 +16,6 @@
 
 #include <sys/mman.h>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "base/scheduler.h"

@@ -8,7 +8,6 @@
 #include "base/policies.h"
 #include "base/rank_context.h"
 #include "base/text_of_list.h"
-#include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "plan/plan.h"
 #include "trace/guards.h"

@@ -17,10 +17,8 @@
 
 #include "autograd/tape.h"
 #include "base/collective_kind.h"
-#include "base/dtype.h"
 #include "base/rank_context.h"
 #include "base/reduce_op.h"
-#include "mesh/placement.h"
 #include "mesh/shard_order.h"
 #include "tensor/scalar.h"
 

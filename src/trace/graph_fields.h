@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/inline_vector.h"
 #include "tensor/scalar.h"
 #include "trace/graph_objects.h"

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/rank_ranges.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
-#include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "trace/graph_meshes.h"
 

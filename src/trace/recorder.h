@@ -19,7 +19,6 @@
 #include "autograd/program.h"
 #include "comm/forwarding_observer.h"
 #include "schema/calls.h"
-#include "trace/graph.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {

@@ -19,7 +19,7 @@
 #include "trace/graph_meshes.h"
 #include "trace/graph_text.h"
 #include "trace/graph_values.h"
-#include "trace/sizes.h"
+#include "trace/guards.h"
 
 namespace shardlab {
 
@@ -43,8 +43,7 @@ class NodeScope {
     rank_.mode = mode_;
     rank_.mixed = mixed_;
   }
-  NodeScope(const NodeScope&) = delete;
-  NodeScope& operator=(const NodeScope&) = delete;
+  NodeScope& operator=(NodeScope&&) = delete;
 
  private:
   RankContext& rank_;
@@ -73,8 +72,7 @@ class Player final : public ReplayState {
   }
 
   ~Player() override { *self_ = nullptr; }
-  Player(const Player&) = delete;
-  Player& operator=(const Player&) = delete;
+  Player& operator=(Player&&) = delete;
 
   Replayed run() {
     const std::size_t all = graph_.nodes.size();

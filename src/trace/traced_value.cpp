@@ -7,7 +7,7 @@
 
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "tensor/device.h"
@@ -110,29 +110,16 @@ TracedKind TracedValue::kind() const {
 }
 
 std::string TracedValue::type_name() const {
-  switch (kind()) {
-    case TracedKind::kTensorProxy:
-      return "DTensor";
-    case TracedKind::kConstant:
-      return std::string(type_name_of(std::get<Argument>(object_)));
-    case TracedKind::kEnumConstant:
-      return "enum";
-    case TracedKind::kWorldMeta:
-      return "WorldMeta";
-    case TracedKind::kPlacementType:
-      return "type";
-    case TracedKind::kPlacement:
-      return std::string(TracedObject::placement(*this)->type->name);
-    case TracedKind::kDeviceMesh:
-      return "DeviceMesh";
-    case TracedKind::kProcessGroup:
-      return "ProcessGroup";
-    case TracedKind::kBackwardHook:
-      return "BackwardHook";
-    case TracedKind::kBoundMethod:
-      return "method";
+  if (kind() == TracedKind::kConstant) {
+    return std::string(type_name_of(std::get<Argument>(object_)));
   }
-  fail(ErrorKind::kInternal, "a traced value of no kind");
+  if (kind() == TracedKind::kPlacement) {
+    return std::string(TracedObject::placement(*this)->type->name);
+  }
+  constexpr std::array<std::string_view, kTracedKinds> kTypes = {
+      "DTensor", "",           "enum",         "WorldMeta",    "type",
+      "",        "DeviceMesh", "ProcessGroup", "BackwardHook", "method"};
+  return std::string(kTypes[static_cast<std::size_t>(kind())]);
 }
 
 std::optional<TracedConstant> TracedValue::constant() const {

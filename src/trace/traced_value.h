@@ -20,12 +20,63 @@
 #include <variant>
 #include <vector>
 
-#include "trace/backward_state.h"
+#include "trace/graph.h"
 #include "trace/graph_break.h"
 #include "trace/host_objects.h"
-#include "trace/sources.h"
 
 namespace shardlab {
+
+/// The origin of a traced value: a path that begins at an input or a global name and continues by
+/// attributes (T-3). A value that a program makes while it is captured has no source, and needs no
+/// guard.
+class Source {
+ public:
+  /// "arg0".
+  static Source input(std::string name) { return Source(std::move(name)); }
+  /// "global.group".
+  static Source global(std::string_view name) { return Source("global").attribute(name); }
+  /// "arg0.mesh".
+  Source attribute(std::string_view name) const { return Source(path_ + "." + std::string(name)); }
+
+  const std::string& text() const { return path_; }
+  bool operator==(const Source&) const = default;
+
+ private:
+  explicit Source(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+/// Data that the hooks of modules need when backward runs: one object for each graph. It is empty
+/// while the forward part is captured, an input of the backward part, and filled when the forward
+/// part is complete (T-49). Used by one rank.
+class BackwardState {
+ public:
+  /// Takes an object under the prefix and the number of those before: "mod0", "hook1".
+  ///   fails  Internal: the name is taken
+  std::string add(std::string_view prefix, HostObject object);
+  /// In the order in which they were added.
+  std::vector<std::string> names() const;
+  /// The forward part is complete: from now on get() works.
+  void fill() { filled_ = true; }
+  ///   fails  Internal: it is still empty, or has no such name
+  const HostObject& get(std::string_view name) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    HostObject object;
+  };
+  std::vector<Entry> entries_;
+  bool filled_ = false;
+};
+
+/// A step of a graph that makes or uses a backward hook.
+struct HookNode {
+  std::string name;                         ///< "backward_hook", "setup_input_hook", ...
+  std::vector<std::string> state;           ///< backward_hook: names in the backward state
+  std::int64_t hook = -1;                   ///< of the others: the node that made it
+  std::vector<DTensor> arguments, results;  ///< of the others
+};
 
 class Emitter;
 struct BackwardHook;
@@ -145,8 +196,7 @@ struct TraceOptions {
 class Tracing {
  public:
   explicit Tracing(TraceOptions options = {}) : options_(std::move(options)) {}
-  Tracing(const Tracing&) = delete;
-  Tracing& operator=(const Tracing&) = delete;
+  Tracing& operator=(Tracing&&) = delete;
 
   /// Stands in for an object: a DTensor, an Argument, an EnumConstant, or one of those that
   /// host_objects.h recognises.

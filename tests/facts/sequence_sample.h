@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 #include "tests/facts/call_sequence.h"
 
 namespace shardlab {

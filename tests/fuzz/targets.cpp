@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/escaped_text.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
 #include "sim/autopsy/autopsy.h"

@@ -12,7 +12,7 @@
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
 #include "schema/op_registry.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 #include "tensor/device.h"
 
 namespace shardlab::test {

@@ -11,7 +11,7 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 }
 
 # Names of packages, one table for all package managers.
-package_table=$repository/sim/doctor/packages.inc
+package_table=$repository/sim/doctor/packages.txt
 
 # tests/support/unpack puts packages here for a user who is not root.
 unpacked=$repository/build-packages

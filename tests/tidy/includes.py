@@ -36,7 +36,9 @@ HEAVY = re.compile(r"^(Eigen/|unsupported/Eigen|cuda|cublas|curand|mpi\.h|nccl)"
 AHEAD = {"src/base/scheduler.h"}
 
 # Written into the build folder by scripts.
-GENERATED = {"api/tensor_ops.inc", "sim/cli/commands.inc", "sim/report/run_page.inc"}
+GENERATED = {"api/tensor_ops.inc", "ops/aliases.inc", "ops/torch_spellings.inc",
+             "sim/cli/commands.inc", "sim/doctor/packages.inc", "sim/language/absent_names.inc",
+             "sim/report/run_page.inc"}
 
 # Circles that are known.
 CIRCLES = "tests/tidy/circles.txt"

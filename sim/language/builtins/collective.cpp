@@ -4,13 +4,11 @@
 #include <cctype>
 #include <numeric>
 
-#include "api/collectives.h"
 #include "api/tensor_ops.h"
 #include "base/fix.h"
 #include "base/fixed_text.h"
 #include "base/tensor_dim.h"
 #include "sim/language/run/dist_calls.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
 namespace shardlab {

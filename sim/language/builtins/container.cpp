@@ -1,7 +1,6 @@
 // Methods of lists, dicts and strings.
 #include <algorithm>
 
-#include "base/fix.h"
 #include "base/fixed_text.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"

@@ -1,7 +1,6 @@
 // torch.distributed's collectives: they write the given tensors, and return None or a handle to
 // wait for. The single-device run gives the result of one rank whose inputs all ranks share, so
 // that reductions leave a tensor as it is.
-#include "api/collectives.h"
 #include "base/place_text.h"
 #include "base/text_of_list.h"
 #include "comm/filling.h"

@@ -6,7 +6,6 @@
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
-#include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "base/torch_dtype.h"
@@ -14,7 +13,6 @@
 #include "mesh/placement_dims.h"
 #include "plan/planner_name.h"
 #include "sim/language/builtins/placing.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
 namespace shardlab {

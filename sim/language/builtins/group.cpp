@@ -5,9 +5,8 @@
 #include <unordered_map>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "sim/language/run/dist_calls.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
 namespace shardlab {

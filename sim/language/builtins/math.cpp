@@ -4,10 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/fix.h"
 #include "base/fixed_text.h"
 #include "sim/language/run/dist_calls.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/values/python_error.h"
 
 namespace shardlab {

@@ -6,7 +6,6 @@
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_views.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/rank_value.h"
 #include "tensor/device.h"

@@ -3,7 +3,6 @@
 #include <mutex>
 #include <set>
 
-#include "api/collectives.h"
 #include "base/place_text.h"
 #include "base/value_scope.h"
 #include "comm/filling.h"

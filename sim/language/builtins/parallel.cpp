@@ -13,7 +13,6 @@
 #include "mesh/shard_pattern.h"
 #include "mesh/type_string.h"
 #include "sim/language/builtins/placing.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/dict_entries.h"
 

@@ -2,7 +2,6 @@
 // are printed in one form.
 #include "base/fix.h"
 #include "base/fixed_text.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/op_call.h"
 #include "trace/host_objects.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <optional>
 
-#include "base/fix.h"
 #include "base/read_real.h"
 #include "base/text_of_list.h"
 #include "sim/language/run/interpreter.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "autograd/program.h"
 #include "base/fix.h"
 #include "mesh/type_string.h"
 #include "sim/language/builtins/spmd_moves.h"

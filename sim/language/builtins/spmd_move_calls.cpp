@@ -1,7 +1,6 @@
 // Calls of the moves of spmd_types: arguments are read, types checked, a group found.
 #include <algorithm>
 
-#include "autograd/program.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
 #include "base/text_of_list.h"

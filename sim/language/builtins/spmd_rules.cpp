@@ -4,7 +4,6 @@
 
 #include "base/fix.h"
 #include "sim/language/run/interpreter.h"
-#include "sim/language/values/builtin.h"
 #include "sim/types/claim.h"
 #include "sim/types/einsum_type.h"
 #include "sim/types/typed_program.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
-#include "base/fix.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/global_names.h"

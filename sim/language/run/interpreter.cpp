@@ -10,7 +10,6 @@
 #include "autograd/grad_mode.h"
 #include "autograd/hooks.h"
 #include "autograd/tape.h"
-#include "base/fix.h"
 #include "dispatch/prepare.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/function_class.h"

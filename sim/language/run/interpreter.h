@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "schema/calls.h"
-#include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/constant.h"
 #include "sim/language/values/answers.h"
 #include "sim/language/values/builtin.h"
-#include "sim/language/values/value.h"
 #include "sim/schedule/sanitizer.h"
 
 namespace shardlab {
@@ -145,8 +143,7 @@ class Interpreter {
   /// Copies `setup`; its pointers outlive the interpreter.
   explicit Interpreter(const ProgramSetup& setup);
   ~Interpreter();
-  Interpreter(const Interpreter&) = delete;
-  Interpreter& operator=(const Interpreter&) = delete;
+  Interpreter& operator=(Interpreter&&) = delete;
 
   /// Gives an input or another name a value before run(). Not reported to the sink.
   void define(const std::string& name, Value value);

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
 #include "sim/language/run/call_names.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/global_names.h"

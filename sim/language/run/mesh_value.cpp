@@ -10,8 +10,8 @@
 
 #include "api/mesh.h"
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/place_text.h"
+#include "base/text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"

@@ -1,7 +1,6 @@
 // Prints a tree as fully parenthesised Python: the text that tests compare, and messages quote.
 
 #include "base/text_of_list.h"
-#include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/numbers.h"
 
 namespace shardlab::ast {

@@ -8,136 +8,100 @@ namespace shardlab::ast {
 namespace {
 
 using Visit = std::function<void(const Expression&)>;
-
-void part(const ExpressionPtr& expression, const Visit& visit) {
-  if (expression) visit(*expression);
-}
-void parts(const std::vector<ExpressionPtr>& expressions, const Visit& visit) {
-  for (const ExpressionPtr& expression : expressions) part(expression, visit);
-}
-
-void visit_parts(const Constant&, const Visit&) {}
-void visit_parts(const Name&, const Visit&) {}
-void visit_parts(const Attribute& node, const Visit& visit) { part(node.object, visit); }
-void visit_parts(const Call& node, const Visit& visit) {
-  part(node.function, visit);
-  for (const CallArgument& argument : node.arguments) part(argument.value, visit);
-}
-void visit_parts(const Unary& node, const Visit& visit) { part(node.operand, visit); }
-void visit_parts(const Binary& node, const Visit& visit) {
-  part(node.left, visit);
-  part(node.right, visit);
-}
-void visit_parts(const Compare& node, const Visit& visit) { parts(node.operands, visit); }
-void visit_parts(const Logical& node, const Visit& visit) { parts(node.operands, visit); }
-void visit_parts(const Conditional& node, const Visit& visit) {
-  part(node.when_true, visit);
-  part(node.condition, visit);
-  part(node.when_false, visit);
-}
-void visit_parts(const Subscript& node, const Visit& visit) {
-  part(node.object, visit);
-  part(node.index, visit);
-}
-void visit_parts(const Slice& node, const Visit& visit) {
-  for (const ExpressionPtr* bound : {&node.start, &node.stop, &node.step}) part(*bound, visit);
-}
-void visit_parts(const List& node, const Visit& visit) { parts(node.items, visit); }
-void visit_parts(const Tuple& node, const Visit& visit) { parts(node.items, visit); }
-void visit_parts(const Dict& node, const Visit& visit) {
-  for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    part(node.keys[i], visit);
-    part(node.values[i], visit);
-  }
-}
-void visit_parts(const Set& node, const Visit& visit) { parts(node.items, visit); }
-void visit_parts(const Comprehension& node, const Visit& visit) {
-  part(node.key, visit);
-  part(node.element, visit);
-  for (const Comprehension::Loop& loop : node.loops) {
-    part(loop.target, visit);
-    part(loop.iterable, visit);
-    parts(loop.conditions, visit);
-  }
-}
-void visit_parts(const Starred& node, const Visit& visit) { part(node.value, visit); }
-void visit_parts(const Walrus& node, const Visit& visit) { part(node.value, visit); }
-void visit_parts(const FormatString& node, const Visit& visit) {
-  for (const FormatString::Part& piece : node.parts) {
-    part(piece.expression, visit);
-    part(piece.format, visit);
-  }
-}
-
 using VisitBlock = std::function<void(const Block&)>;
 
-void visit_parts(const ExpressionStatement& node, const Visit& visit, const VisitBlock&) {
-  part(node.value, visit);
-}
-void visit_parts(const Assign& node, const Visit& visit, const VisitBlock&) {
-  part(node.value, visit);
-  parts(node.targets, visit);
-}
-void visit_parts(const AugmentedAssign& node, const Visit& visit, const VisitBlock&) {
-  part(node.target, visit);
-  part(node.value, visit);
-}
-void visit_parts(const If& node, const Visit& visit, const VisitBlock& visit_block) {
-  for (const If::Branch& branch : node.branches) {
-    part(branch.condition, visit);
-    visit_block(branch.body);
+/// Visits the parts that it is given, from left to right; none of an absent expression.
+struct Parts {
+  const Visit& visit;
+  const VisitBlock& visit_block;
+
+  template <typename... Nodes>
+  void operator()(const Nodes&... nodes) const {
+    (part(nodes), ...);
   }
-}
-void visit_parts(const For& node, const Visit& visit, const VisitBlock& visit_block) {
-  part(node.iterable, visit);
-  part(node.target, visit);
-  visit_block(node.body);
-  visit_block(node.otherwise);
-}
-void visit_parts(const While& node, const Visit& visit, const VisitBlock& visit_block) {
-  part(node.condition, visit);
-  visit_block(node.body);
-  visit_block(node.otherwise);
-}
-void visit_parts(const Def& node, const Visit& visit, const VisitBlock& visit_block) {
-  for (const Parameter& parameter : node.function->parameters) part(parameter.default_value, visit);
-  visit_block(node.function->body);
-}
-void visit_parts(const Class& node, const Visit&, const VisitBlock& visit_block) {
-  visit_block(node.body);
-}
-void visit_parts(const With& node, const Visit& visit, const VisitBlock& visit_block) {
-  for (const With::Item& item : node.items) {
-    part(item.context, visit);
-    part(item.target, visit);
+
+ private:
+  void part(const ExpressionPtr& expression) const {
+    if (expression) visit(*expression);
   }
-  visit_block(node.body);
+  void part(const Block& block) const { visit_block(block); }
+  void part(const CallArgument& argument) const { part(argument.value); }
+  void part(const Comprehension::Loop& loop) const {
+    (*this)(loop.target, loop.iterable, loop.conditions);
+  }
+  void part(const FormatString::Part& piece) const { (*this)(piece.expression, piece.format); }
+  void part(const Parameter& parameter) const { part(parameter.default_value); }
+  void part(const If::Branch& branch) const { (*this)(branch.condition, branch.body); }
+  void part(const With::Item& item) const { (*this)(item.context, item.target); }
+  void part(const Try::Handler& handler) const { part(handler.body); }
+  template <typename Node>
+  void part(const std::vector<Node>& nodes) const {
+    for (const Node& node : nodes) part(node);
+  }
+};
+
+void visit_parts(const Constant&, const Parts&) {}
+void visit_parts(const Name&, const Parts&) {}
+void visit_parts(const Attribute& node, const Parts& visit) { visit(node.object); }
+void visit_parts(const Call& node, const Parts& visit) { visit(node.function, node.arguments); }
+void visit_parts(const Unary& node, const Parts& visit) { visit(node.operand); }
+void visit_parts(const Binary& node, const Parts& visit) { visit(node.left, node.right); }
+void visit_parts(const Compare& node, const Parts& visit) { visit(node.operands); }
+void visit_parts(const Logical& node, const Parts& visit) { visit(node.operands); }
+void visit_parts(const Conditional& node, const Parts& visit) {
+  visit(node.when_true, node.condition, node.when_false);
 }
-void visit_parts(const Return& node, const Visit& visit, const VisitBlock&) {
-  part(node.value, visit);
+void visit_parts(const Subscript& node, const Parts& visit) { visit(node.object, node.index); }
+void visit_parts(const Slice& node, const Parts& visit) { visit(node.start, node.stop, node.step); }
+void visit_parts(const List& node, const Parts& visit) { visit(node.items); }
+void visit_parts(const Tuple& node, const Parts& visit) { visit(node.items); }
+void visit_parts(const Dict& node, const Parts& visit) {
+  for (std::size_t i = 0; i < node.keys.size(); ++i) visit(node.keys[i], node.values[i]);
 }
-void visit_parts(const Assert& node, const Visit& visit, const VisitBlock&) {
-  part(node.condition, visit);
-  part(node.message, visit);
+void visit_parts(const Set& node, const Parts& visit) { visit(node.items); }
+void visit_parts(const Comprehension& node, const Parts& visit) {
+  visit(node.key, node.element, node.loops);
 }
-void visit_parts(const Try& node, const Visit&, const VisitBlock& visit_block) {
-  visit_block(node.body);
-  for (const Try::Handler& handler : node.handlers) visit_block(handler.body);
-  visit_block(node.otherwise);
-  visit_block(node.last);
+void visit_parts(const Starred& node, const Parts& visit) { visit(node.value); }
+void visit_parts(const Walrus& node, const Parts& visit) { visit(node.value); }
+void visit_parts(const FormatString& node, const Parts& visit) { visit(node.parts); }
+
+void visit_parts(const ExpressionStatement& node, const Parts& visit) { visit(node.value); }
+void visit_parts(const Assign& node, const Parts& visit) { visit(node.value, node.targets); }
+void visit_parts(const AugmentedAssign& node, const Parts& visit) {
+  visit(node.target, node.value);
 }
-void visit_parts(const Delete& node, const Visit& visit, const VisitBlock&) {
-  parts(node.items, visit);
+void visit_parts(const If& node, const Parts& visit) { visit(node.branches); }
+void visit_parts(const For& node, const Parts& visit) {
+  visit(node.iterable, node.target, node.body, node.otherwise);
 }
-void visit_parts(const OuterNames&, const Visit&, const VisitBlock&) {}
-void visit_parts(const Pass&, const Visit&, const VisitBlock&) {}
-void visit_parts(const Break&, const Visit&, const VisitBlock&) {}
-void visit_parts(const Continue&, const Visit&, const VisitBlock&) {}
+void visit_parts(const While& node, const Parts& visit) {
+  visit(node.condition, node.body, node.otherwise);
+}
+void visit_parts(const Def& node, const Parts& visit) {
+  visit(node.function->parameters, node.function->body);
+}
+void visit_parts(const Class& node, const Parts& visit) { visit(node.body); }
+void visit_parts(const With& node, const Parts& visit) { visit(node.items, node.body); }
+void visit_parts(const Return& node, const Parts& visit) { visit(node.value); }
+void visit_parts(const Assert& node, const Parts& visit) { visit(node.condition, node.message); }
+void visit_parts(const Try& node, const Parts& visit) {
+  visit(node.body, node.handlers, node.otherwise, node.last);
+}
+void visit_parts(const Delete& node, const Parts& visit) { visit(node.items); }
+void visit_parts(const OuterNames&, const Parts&) {}
+void visit_parts(const Pass&, const Parts&) {}
+void visit_parts(const Break&, const Parts&) {}
+void visit_parts(const Continue&, const Parts&) {}
 
 }  // namespace
 
 void for_each_part(const Statement& statement, const Visit& visit, const VisitBlock& visit_block) {
-  std::visit([&](const auto& node) { visit_parts(node, visit, visit_block); }, statement.node);
+  std::visit(
+      [&](const auto& node) {
+        visit_parts(node, Parts{visit, visit_block});
+      },
+      statement.node);
 }
 
 void for_each_block(const Statement& statement, const VisitBlock& visit) {
@@ -146,7 +110,7 @@ void for_each_block(const Statement& statement, const VisitBlock& visit) {
 }
 
 void for_each_part(const Expression& expression, const Visit& visit) {
-  std::visit([&](const auto& node) { visit_parts(node, visit); }, expression.node);
+  std::visit([&](const auto& node) { visit_parts(node, Parts{visit, {}}); }, expression.node);
 }
 
 bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted) {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "sim/language/syntax/parser.h"
 
 namespace shardlab {

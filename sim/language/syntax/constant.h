@@ -8,9 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/numbers.h"
-#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

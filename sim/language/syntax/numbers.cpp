@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "sim/language/syntax/ast.h"
-#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

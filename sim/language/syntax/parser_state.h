@@ -53,8 +53,7 @@ class Parser {
    public:
     explicit Nesting(int& depth) : depth_(depth) { ++depth_; }
     ~Nesting() { --depth_; }
-    Nesting(const Nesting&) = delete;
-    Nesting& operator=(const Nesting&) = delete;
+    Nesting& operator=(Nesting&&) = delete;
 
    private:
     int& depth_;

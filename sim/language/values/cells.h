@@ -17,8 +17,7 @@ class Cells;
 struct Cell {
   explicit Cell(std::shared_ptr<Cells> owner);
   ~Cell();
-  Cell(const Cell&) = delete;
-  Cell& operator=(const Cell&) = delete;
+  Cell& operator=(Cell&&) = delete;
 
   std::optional<Value> value;
 

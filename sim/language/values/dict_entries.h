@@ -21,9 +21,7 @@ class DictEntries {
   int level = 0;
   bool is_set = false;  ///< a set: its items are the keys, the values are None
 
-  DictEntries() = default;
-  DictEntries(const DictEntries&) = delete;
-  DictEntries& operator=(const DictEntries&) = delete;
+  DictEntries& operator=(DictEntries&&) = delete;
 
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }

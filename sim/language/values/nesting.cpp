@@ -3,7 +3,6 @@
 // exist, and every walk ends.
 #include "sim/language/values/nesting.h"
 
-#include "base/error.h"
 #include "base/fix.h"
 
 namespace shardlab {

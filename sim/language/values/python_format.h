@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "sim/language/values/builtin.h"
-#include "sim/language/values/value.h"
 
 namespace shardlab {
 

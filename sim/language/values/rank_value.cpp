@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/replaced.h"
 

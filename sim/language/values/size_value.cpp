@@ -10,7 +10,7 @@
 #include "schema/op_row.h"
 #include "sim/language/values/dict_entries.h"
 #include "sim/language/values/replaced.h"
-#include "trace/sizes.h"
+#include "trace/guards.h"
 
 namespace shardlab {
 

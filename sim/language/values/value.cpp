@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/error.h"
 #include "base/fix.h"
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
-#include "sim/language/values/builtin.h"
-#include "sim/language/values/dict_entries.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
 

@@ -16,7 +16,6 @@
 #include "base/dtype.h"
 #include "base/reduce_op.h"
 #include "mesh/dtensor.h"
-#include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/numbers.h"
 
 namespace shardlab {

@@ -3,18 +3,9 @@
 // term.
 #include <utility>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 #include "schema/aten_schemas.h"
-#include "schema/op_registry.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -3,17 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -3,16 +3,8 @@
 
 #include <numbers>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
 #include "kernels/promotion.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

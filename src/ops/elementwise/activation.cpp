@@ -5,15 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
 #include "kernels/promotion.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

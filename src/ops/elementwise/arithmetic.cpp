@@ -2,17 +2,9 @@
 #include <cmath>
 #include <complex>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
 #include "ops/elementwise/choices.h"
-#include "ops/register.h"
-#include "schema/op_registry.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

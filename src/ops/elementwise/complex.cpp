@@ -1,12 +1,6 @@
 // Complex numbers of their parts, and parts of complex numbers. Nothing here only marks a tensor
 // as conjugated: its conjugate is computed.
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

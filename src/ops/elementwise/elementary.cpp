@@ -3,14 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

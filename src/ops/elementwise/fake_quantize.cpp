@@ -1,8 +1,6 @@
 // Numbers rounded to a grid and back, as quantization-aware training has them. The gradient passes
 // where the grid has a place for the number.
-#include "ops/core/gradient_math.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

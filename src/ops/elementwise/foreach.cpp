@@ -6,18 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "ops/core/expression.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 #include "schema/aten_schemas.h"
 #include "schema/list_element.h"
-#include "schema/op_registry.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -1,8 +1,5 @@
 // Comparisons, logic and bits, element by element. None has a gradient.
-#include "kernels/kernel_id.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

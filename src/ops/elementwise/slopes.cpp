@@ -4,13 +4,7 @@
 
 #include <cmath>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

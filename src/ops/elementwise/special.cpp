@@ -5,14 +5,7 @@
 #include <numbers>
 #include <string>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/register.h"
-#include "schema/op_registry.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

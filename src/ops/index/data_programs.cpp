@@ -2,12 +2,7 @@
 // chooses, elements that differ from their neighbours, counts of numbers.
 #include <algorithm>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/matmul.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -2,12 +2,7 @@
 // results are those of the reference, whose gradients start from them.
 #include <limits>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/matmul.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -4,19 +4,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
 #include "kernels/scatter_reduction.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/index/indexing.h"
 #include "ops/index/scatter_reduce.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

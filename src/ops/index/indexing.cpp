@@ -2,11 +2,7 @@
 // the rows of a table, whose rows are looked up or written.
 #include "ops/index/indexing.h"
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -3,17 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -5,18 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/linalg/matrices.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -1,13 +1,7 @@
 // Composite ops over factorisations: polar factors, the root of a hermitian matrix, least squares.
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/matmul.h"
-#include "ops/core/rows.h"
+#include "ops/family.h"
 #include "ops/linalg/matrices.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

@@ -5,16 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/linalg/matrices.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

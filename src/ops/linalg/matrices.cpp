@@ -4,11 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/fix.h"
-#include "ops/core/expression.h"
-#include "ops/core/meta.h"
-#include "ops/core/rules.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab::linalg {
 

@@ -1,12 +1,6 @@
 // Matrix products: einsum rules as data.
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -2,18 +2,9 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -3,12 +3,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 #include "tensor/device.h"
 
 namespace shardlab {

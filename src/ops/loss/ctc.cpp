@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/meta.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

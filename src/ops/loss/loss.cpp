@@ -1,16 +1,7 @@
 // Losses over classes. The class dim stays whole; samples may be sharded, and a summed loss adds up
 // over the ranks. A mean of unequal shares does not, so it gathers.
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

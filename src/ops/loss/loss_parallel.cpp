@@ -2,13 +2,7 @@
 // the logits, and none on the way back. As torch.distributed.tensor.parallel.loss_parallel does it.
 #include "ops/loss/loss_parallel.h"
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/matmul.h"
-#include "ops/register.h"
-#include "schema/computation.h"
-#include "schema/op_registry.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

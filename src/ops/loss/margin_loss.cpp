@@ -5,15 +5,9 @@
 #include <numbers>
 #include <optional>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
+#include "ops/family.h"
 #include "ops/loss/ctc.h"
 #include "ops/loss/operands.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

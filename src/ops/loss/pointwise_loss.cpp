@@ -1,15 +1,8 @@
 // Losses that compare two tensors element by element and then reduce, step for step on global
 // values: a mean divides by the global count, however unevenly the elements are cut. Each is one
 // kernel in the reference and recorded as one.
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
+#include "ops/family.h"
 #include "ops/loss/operands.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

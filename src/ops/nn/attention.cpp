@@ -3,17 +3,8 @@
 
 #include <limits>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/nn/attention_steps.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -4,9 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/fix.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
+#include "ops/family.h"
 
 namespace shardlab {
 

@@ -1,16 +1,8 @@
 // Normalisation of each channel over samples and places. The forms of ATen, cuDNN and MIOpen, with
 // statistics that are written, returned or only read, are one program.
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/nn/normalization.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

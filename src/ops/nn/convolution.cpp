@@ -4,15 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
 #include "base/saturating.h"
-#include "base/text_of_list.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/gradient_shape.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

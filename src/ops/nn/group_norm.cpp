@@ -2,16 +2,8 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/nn/normalization.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -1,10 +1,8 @@
 // Shapes and statistics of norms over channels.
 #include "ops/nn/normalization.h"
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
-#include "ops/core/meta.h"
+#include "ops/family.h"
 
 namespace shardlab::normalization {
 namespace {

@@ -3,13 +3,7 @@
 // the steps of all one after the other, fewer sequences at each step.
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

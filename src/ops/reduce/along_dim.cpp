@@ -2,17 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/gradient_shape.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

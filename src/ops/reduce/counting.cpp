@@ -1,16 +1,7 @@
 // Counts: places among sorted boundaries, histograms, numbers of non-zeros; and pairs of reductions
 // that are one op in the reference.
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

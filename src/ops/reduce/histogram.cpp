@@ -2,13 +2,7 @@
 // several dims: elements are added up in the bin that their place among the edges names.
 #include <algorithm>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -3,17 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/holomorphic.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/reduce/reduction_parts.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -2,15 +2,8 @@
 // independent; the beginnings of segments are cut with the dims in front of them.
 #include <string>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "kernels/scatter_reduction.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/gradient_shape.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

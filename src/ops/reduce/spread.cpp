@@ -1,17 +1,9 @@
 // Variances and deviations: the spreads of pieces do not add up to that of the whole, so that
 // reduced dims are not cut.
-#include <cmath>
 #include <limits>
 
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
+#include "ops/family.h"
 #include "ops/reduce/reduction_parts.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

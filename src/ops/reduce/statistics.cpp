@@ -1,13 +1,7 @@
 // Figures of many numbers: quantiles, covariances and correlations. Each takes the reference's
 // steps: quantiles gather from sorted lines, covariances are one product of matrices.
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -7,11 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/rules.h"
-#include "ops/core/view_meta.h"
+#include "ops/family.h"
 
 namespace shardlab {
 

@@ -2,15 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/fix.h"
 #include "base/saturating.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -4,14 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/fix.h"
-#include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -1,10 +1,6 @@
 // Ops that answer with a plain value. Their handlers combine the ranks' answers.
-#include "base/fix.h"
 #include "base/tensor_dim.h"
-#include "ops/core/expression.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -3,18 +3,8 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/expression.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/view_meta.h"
-#include "ops/register.h"
+#include "ops/family.h"
 #include "ops/shape/as_strided.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -4,21 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
 #include "base/saturating.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/gradient_shape.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/core/view_meta.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

@@ -4,15 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/view_meta.h"
-#include "ops/register.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

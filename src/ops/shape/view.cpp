@@ -7,18 +7,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/fix.h"
 #include "base/saturating.h"
-#include "base/text_of_list.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/meta.h"
-#include "ops/core/rows.h"
-#include "ops/core/rules.h"
-#include "ops/core/view_meta.h"
-#include "ops/register.h"
+#include "ops/family.h"
 #include "ops/shape/as_strided.h"
 #include "ops/shape/view_map.h"
 #include "schema/older_schema.h"

@@ -4,15 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/rows.h"
-#include "ops/core/view_meta.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

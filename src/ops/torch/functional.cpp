@@ -8,16 +8,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
-#include "ops/core/view_meta.h"
 #include "ops/elementwise/slopes.h"
-#include "ops/register.h"
-#include "schema/op_registry.h"
-#include "schema/op_row.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

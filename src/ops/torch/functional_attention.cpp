@@ -4,11 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
+#include "ops/family.h"
 #include "ops/torch/functional.h"
 #include "schema/torch_spelling.h"
 

@@ -1,12 +1,7 @@
 // Functions of torch.nn.functional that pool: windows, whose largest element may be returned with
 // its place, the way back from there, and bags of rows of a table.
 
-#include "base/fix.h"
-#include "base/fixed_text.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/matmul.h"
+#include "ops/family.h"
 #include "ops/torch/functional.h"
 
 namespace shardlab {

@@ -1,10 +1,7 @@
 // Functions of torch that torch writes in Python and that are not layers: norms by a word, distinct
 // elements, places of non-zeros, factors of matrices.
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
+#include "ops/family.h"
 #include "ops/torch/functional.h"
 
 namespace shardlab {

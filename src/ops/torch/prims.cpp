@@ -2,14 +2,7 @@
 // reductions over a list of dims, a conversion, a division that truncates whole numbers.
 #include <algorithm>
 
-#include "base/fixed_text.h"
-#include "kernels/kernel_id.h"
-#include "ops/core/arguments.h"
-#include "ops/core/gradient_math.h"
-#include "ops/core/meta.h"
-#include "ops/core/pointwise.h"
-#include "ops/core/rows.h"
-#include "ops/register.h"
+#include "ops/family.h"
 
 namespace shardlab {
 namespace {

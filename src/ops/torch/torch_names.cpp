@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
-#include "ops/core/arguments.h"
+#include "ops/family.h"
 #include "ops/torch/functional.h"
-#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {
@@ -156,7 +153,7 @@ Arguments upsample_bilinear(const Arguments& torch) {
   return {torch[0], torch[1], torch[2], "bilinear", true, Argument(), false};
 }
 
-// Sorted by name; the first of several that takes the arguments is meant.
+// Spellings whose arguments a function makes, sorted by name.
 // clang-format off
 const TorchSpellingRow kSpellings[] = {
     {"adaptive_avg_pool2d(Tensor input, any output_size)",
@@ -165,141 +162,39 @@ const TorchSpellingRow kSpellings[] = {
      "adaptive_avg_pool3d", "", adaptive_pool<3>},
     {"affine_grid(Tensor theta, int[] size, bool? align_corners=None)",
      "affine_grid_generator", "", affine_grid},
-    {"alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False)",
-     "alpha_dropout", "input, p, training"},
     {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
      "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
      "batch_norm", "", batch_norm<true>},
-    {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
-    {"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
-     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
-     "binary_cross_entropy", "input, target, weight, reduction"},
-    {"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? "
-     "size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? pos_weight=None)",
-     "binary_cross_entropy_with_logits", "input, target, weight, pos_weight, reduction"},
-    {"bool(Tensor self)", "to.dtype", "self, bool"},
-    {"byte(Tensor self)", "to.dtype", "self, u8"},
     {"cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode="
      "\"use_mm_for_euclid_dist_if_necessary\")",
      "cdist", "", cdist},
-    {"cdouble(Tensor self)", "to.dtype", "self, c128"},
-    {"cfloat(Tensor self)", "to.dtype", "self, c64"},
-    {"char(Tensor self)", "to.dtype", "self, i8"},
-    {"cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
-     "bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
-     "cosine_embedding_loss", "input1, input2, target, margin, reduction"},
-    {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
-     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
-     "cross_entropy_loss", "input, target, weight, reduction, ignore_index, label_smoothing"},
-    {"ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int "
-     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
-     "ctc_loss.IntList",
-     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
-    {"ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int "
-     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
-     "ctc_loss.Tensor",
-     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
-    {"double(Tensor self)", "to.dtype", "self, f64"},
-    {"dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
-     "dropout", "input, p, training"},
-    {"dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
-     "feature_dropout", "input, p, training"},
-    {"dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
-     "feature_dropout", "input, p, training"},
-    {"dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
-     "feature_dropout", "input, p, training"},
     {"embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
      "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
      "embedding", "", embedding},
-    {"float(Tensor self)", "to.dtype", "self, f32"},
-    {"fold(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] "
-     "padding=0, int[2] stride=1)",
-     "col2im", "input, output_size, kernel_size, dilation, padding, stride"},
     {"grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str padding_mode=\"zeros\", "
      "bool? align_corners=None)",
      "grid_sampler", "", grid_sample},
     {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
      "eps=1e-05)", "group_norm", "", group_norm},
-    {"half(Tensor self)", "to.dtype", "self, f16"},
-    {"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? "
-     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
-     "hinge_embedding_loss", "input, target, margin, reduction"},
-    {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? "
-     "weight=None)",
-     "huber_loss", "input, target, reduction, delta"},
-    {"im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] "
-     "stride=1)",
-     "im2col", "input, kernel_size, dilation, padding, stride"},
     {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
      "weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float "
      "eps=1e-05)",
      "instance_norm", "", batch_norm<false>},
-    {"int(Tensor self)", "to.dtype", "self, i32"},
-    {"l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
-     "reduction=\"mean\", Tensor? weight=None)",
-     "l1_loss", "input, target, reduction"},
-    {"logsigmoid(Tensor input)",
-     "log_sigmoid", "input"},
-    {"long(Tensor self)", "to.dtype", "self, i64"},
-    {"margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? "
-     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
-     "margin_ranking_loss", "input1, input2, target, margin, reduction"},
-    {"max(Tensor input, Tensor other)", "maximum", "input, other"},
-    {"min(Tensor input, Tensor other)", "minimum", "input, other"},
-    {"mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
-     "reduction=\"mean\", Tensor? weight=None)",
-     "mse_loss", "input, target, reduction"},
-    {"multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? "
-     "weight=None, bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
-     "multi_margin_loss", "input, target, p, margin, weight, reduction"},
-    {"multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-     "reduce=None, str reduction=\"mean\")",
-     "multilabel_margin_loss", "input, target, reduction"},
-    {"nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
-     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\")",
-     "nll_loss_nd", "input, target, weight, reduction, ignore_index"},
-    {"norm(Tensor input, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-     "dtype=None)",
-     "linalg_vector_norm", "input, p, dim, keepdim, dtype"},
-    {"poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, "
-     "bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction=\"mean\")",
-     "poisson_nll_loss", "input, target, log_input, full, eps, reduction"},
-    {"short(Tensor self)", "to.dtype", "self, i16"},
-    {"smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
-     "reduction=\"mean\", float beta=1.0)",
-     "smooth_l1_loss", "input, target, reduction, beta"},
-    {"soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-     "reduce=None, str reduction=\"mean\")",
-     "soft_margin_loss", "input, target, reduction"},
-    {"split(Tensor tensor, int split_size_or_sections, int dim=0)",
-     "split.Tensor", "tensor, split_size_or_sections, dim"},
-    {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",
-     "split_with_sizes", "tensor, split_size_or_sections, dim"},
-    {"stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? "
-     "window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? "
-     "onesided=None, bool? return_complex=None, bool? align_to_window=None)",
-     "stft.center", "input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, "
-     "onesided, return_complex, align_to_window"},
     {"tensordot(Tensor a, Tensor b, int dims=2)",
      "tensordot", "", tensordot_of_count},
     {"tensordot(Tensor a, Tensor b, any dims)",
      "tensordot", "", tensordot_of_dims},
-    {"to(Tensor self, Tensor other)", "type_as", "self, other"},
     {"to(Tensor self, Device device, *, bool non_blocking=False, bool copy=False)",
      "to.dtype_layout", "", to_device},
-    {"triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
-     "float p=2.0, float eps=1e-06, bool swap=False, bool? size_average=None, bool? "
-     "reduce=None, str reduction=\"mean\")",
-     "triplet_margin_loss", "anchor, positive, negative, margin, p, eps, swap, reduction"},
-    {"upsample(Tensor input, any? size=None, any? scale_factor=None, str mode=\"nearest\", bool? "
-     "align_corners=None)",
-     "functional::interpolate", "input, size, scale_factor, mode, align_corners"},
     {"upsample_bilinear(Tensor input, any? size=None, any? scale_factor=None)",
      "functional::interpolate", "", upsample_bilinear},
-    {"upsample_nearest(Tensor input, any? size=None, any? scale_factor=None)",
-     "functional::interpolate", "input, size, scale_factor"},
 };
 // clang-format on
+
+// Those whose arguments are named (torch_spellings.txt, which says its form).
+constexpr const char* kText =
+#include "ops/torch_spellings.inc"
+    ;
 
 using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::less<>>;
 
@@ -324,10 +219,16 @@ const SpellingTable& spellings() {
       TorchSpelling spelling = spelling_of(function);
       by_name[spelling.name].push_back(std::move(spelling));
     }
-    for (const TorchSpellingRow& row : kSpellings) {
+    const auto add = [&](const TorchSpellingRow& row) {
       TorchSpelling spelling = parse_spelling(row);
       by_name[spelling.name].push_back(std::move(spelling));
+    };
+    for (const std::string_view row : rows_of_table(kText)) {
+      const std::size_t arrow = row.find(" -> ") + 4, open = row.find('(', arrow);
+      add({row.substr(0, arrow - 4), row.substr(arrow, open - arrow),
+           row.substr(open + 1, row.size() - open - 2)});
     }
+    for (const TorchSpellingRow& row : kSpellings) add(row);
     return by_name;
   }();
   return table;

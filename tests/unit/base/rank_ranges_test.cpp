@@ -1,4 +1,4 @@
-#include "base/rank_ranges.h"
+#include "base/text.h"
 
 #include <doctest/doctest.h>
 

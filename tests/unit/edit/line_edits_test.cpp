@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "sim/edit/changed_lines.h"
 #include "sim/edit/line_edits.h"
+#include "sim/edit/program_lines.h"
 #include "sim/language/syntax/parser.h"
 
 using namespace shardlab;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "sim/proof/op_samples.h"
+#include "sim/proof/read_samples.h"
 #include "tensor/host.h"
 #include "tests/support/on_ranks.h"
 

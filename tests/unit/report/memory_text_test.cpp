@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/files/json_value.h"
-#include "sim/report/memory_curve.h"
+#include "sim/report/memory_text.h"
 
 namespace shardlab {
 namespace {

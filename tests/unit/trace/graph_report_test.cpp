@@ -7,7 +7,6 @@
 #include "trace/compare_graphs.h"
 #include "trace/graph_text.h"
 #include "trace/guards.h"
-#include "trace/sizes.h"
 
 namespace shardlab {
 namespace {
