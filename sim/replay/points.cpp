@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include "base/error.h"
 #include "base/text_of_list.h"
@@ -34,17 +32,6 @@ PointPart whole_of(const std::vector<DTensor>& values, std::size_t rank) {
   std::vector<AssemblyFault> faults;
   const GlobalValue whole = assemble(spec, pieces_of(*spec.layout(), values), faults);
   return part_of(whole.meta.shape, whole.meta.dtype, in_reals(whole).reals);
-}
-
-// The number of a parameter of no module, in the name that it or its gradient has: "v14.grad".
-std::optional<std::int32_t> leaf_number(const RecordedEvent& event) {
-  std::string_view name = event.name;
-  if (name.ends_with(".grad")) name.remove_suffix(5);
-  if (event.kind != RecordedKind::kCheck || !name.starts_with('v')) return std::nullopt;
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
-  const bool read = error == std::errc() && end == name.data() + name.size();
-  return read ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
@@ -79,11 +66,7 @@ std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t num
 }
 
 PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames stages)
-    : program_(program), by_rank_(by_rank), stages_(std::move(stages)) {
-  for (const RecordedEvent& event : program.events) {
-    const auto number = leaf_number(event);
-    if (number) leaves_[event.rank].insert(*number);
-  }
+    : program_(program), by_rank_(by_rank), leaves_(program), stages_(std::move(stages)) {
   for (const RecordedEvent& event : program.events) {
     const bool root = event.kind == RecordedKind::kModule && !event.name.empty() &&
                       event.name == module_of(program, event);
@@ -127,15 +110,9 @@ ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
   return point;
 }
 
-// Parameters of no module have the numbers of their values, which other programs count otherwise:
-// their places among those of the rank are the same where there are as many.
 std::string PointNames::name_of(const RecordedEvent& event) const {
-  if (const auto number = leaf_number(event)) {
-    const std::set<std::int32_t>& all = leaves_.at(event.rank);
-    const auto place = std::distance(all.begin(), all.find(*number)) + 1;
-    return fmt::format("leaf[{} of {}]{}", place, all.size(),
-                       event.name.ends_with(".grad") ? ".grad" : "");
-  }
+  const std::string leaf = leaves_.of(event);
+  if (!leaf.empty()) return stages_.of(event.rank, leaf);
   std::string name = without_wrapper(event.name);
   for (const std::string& root : roots_) {
     if (name.starts_with(root + ".")) name.erase(0, root.size() + 1);

@@ -83,9 +83,9 @@ class PointNames {
 
   const RecordedProgram& program_;
   bool by_rank_;
+  LeafNames leaves_;
   StageNames stages_;
-  std::set<std::string> roots_;                            // names of modules that hold all others
-  std::map<std::int32_t, std::set<std::int32_t>> leaves_;  // of no module: by rank, their numbers
+  std::set<std::string> roots_;  // names of modules that hold all others
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
   std::map<std::string, std::size_t> counts_;
   std::map<std::int32_t, const RecordedEvent*> backwards_;  // the last of a rank

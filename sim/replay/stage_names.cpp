@@ -3,7 +3,7 @@
 #include "sim/replay/stage_names.h"
 
 #include <algorithm>
-#include <set>
+#include <charconv>
 #include <utility>
 
 #include "base/text_of_list.h"
@@ -13,6 +13,17 @@ namespace shardlab {
 namespace {
 
 using Names = std::map<std::string, std::optional<std::string>>;
+
+// The number in the name of a parameter of no module, or of its gradient: "v14.grad".
+std::optional<std::int32_t> leaf_number(const RecordedEvent& event) {
+  std::string_view name = event.name;
+  if (name.ends_with(".grad")) name.remove_suffix(5);
+  if (event.kind != RecordedKind::kCheck || !name.starts_with('v')) return std::nullopt;
+  std::int32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  const bool read = error == std::errc() && end == name.data() + name.size();
+  return read ? std::optional(number) : std::nullopt;
+}
 
 struct StageParameter {
   std::string name;
@@ -25,21 +36,33 @@ struct StageModel {
   std::map<std::int32_t, std::map<std::string, std::string>> classes;  // of modules, likewise
 };
 
+// The shape and the bytes of a value; empty where the file has no elements.
+std::string value_key(const RecordedProgram& program, const EventValue& value) {
+  if (value.elements.size() != 1 || value.elements[0].bytes == 0) return "";
+  return text_of_list(value.type.shape, ",") + ":" +
+         program.raw->substr(value.elements[0].at, value.elements[0].bytes);
+}
+
 StageModel model_of(const RecordedProgram& program) {
   StageModel model;
+  const LeafNames leaves(program);
+  std::map<std::int32_t, const EventValue*> constants;  // by number
+  const auto add = [&](const std::string& name, std::int32_t rank, const EventValue& value) {
+    model.parameters[rank].insert(name);
+    const std::string key = value_key(program, value);
+    if (!key.empty()) model.by_value[key].push_back({name, rank});
+  };
   for (const RecordedEvent& event : program.events) {
     if (event.kind == RecordedKind::kModule) {
       const std::string& path = module_of(program, event);
       model.classes[event.rank][path == event.name ? "" : without_wrapper(path)] = event.name;
     }
+    if (event.kind == RecordedKind::kConstant) constants[event.out[0].id.id] = &event.out[0];
+    const std::string leaf = leaves.of(event);
+    const bool ends = !leaf.empty() && constants.contains(event.out[0].id.id);
+    if (ends) add(leaf, event.rank, *constants.at(event.out[0].id.id));
     if (event.kind != RecordedKind::kInput || !event.requires_grad || event.name.empty()) continue;
-    const std::string name = without_wrapper(event.name);
-    const EventValue& value = event.out[0];
-    model.parameters[event.rank].insert(name);
-    const bool known = value.elements.size() == 1 && value.elements[0].bytes > 0;
-    std::string key = text_of_list(value.type.shape, ",") + ":";
-    if (known) key += program.raw->substr(value.elements[0].at, value.elements[0].bytes);
-    if (known) model.by_value[key].push_back({name, event.rank});
+    add(without_wrapper(event.name), event.rank, event.out[0]);
   }
   for (auto& [key, all] : model.by_value) {
     std::ranges::stable_sort(all, {}, &StageParameter::rank);
@@ -77,6 +100,21 @@ void pair_names(std::string here, std::string there, Names& names) {
 std::string without_wrapper(std::string name) {
   if (name.starts_with("module.")) name.erase(0, 7);
   return name;
+}
+
+LeafNames::LeafNames(const RecordedProgram& program) {
+  for (const RecordedEvent& event : program.events) {
+    const auto number = leaf_number(event);
+    if (number) numbers_[event.rank].insert(*number);
+  }
+}
+
+std::string LeafNames::of(const RecordedEvent& check) const {
+  const auto number = leaf_number(check);
+  if (!number) return "";
+  const std::set<std::int32_t>& all = numbers_.at(check.rank);
+  return fmt::format("leaf[{} of {}]{}", std::distance(all.begin(), all.find(*number)) + 1,
+                     all.size(), check.name.ends_with(".grad") ? ".grad" : "");
 }
 
 StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {

@@ -4,12 +4,26 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "sim/recording/recorded_program.h"
 
 namespace shardlab {
+
+/// Parameters of no module have the numbers of their values in a recording, which other programs
+/// count otherwise: their places among those of the rank are the same where there are as many.
+class LeafNames {
+ public:
+  explicit LeafNames(const RecordedProgram& program);
+
+  /// "leaf[3 of 5].grad" of a check of one or of its gradient; empty: it is none.
+  std::string of(const RecordedEvent& check) const;
+
+ private:
+  std::map<std::int32_t, std::set<std::int32_t>> numbers_;  // by rank
+};
 
 /// Parameters are known by shape and elements; modules by those of their parameters.
 class StageNames {
