@@ -140,6 +140,7 @@ bool RecordingComparison::is_written_leaf(const ComparedPoint& point) const {
 
 void RecordingComparison::begin(const RecordedProgram& program) {
   begun_ = true;
+  plain_ = std::ranges::count(program.events, RecordedKind::kModule, &RecordedEvent::kind) == 0;
   if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
   std::set<std::int32_t> ended;  // ranks
   for (const RecordedEvent& event : program.events) {
@@ -225,7 +226,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   backward_ = backward_ || is_late(point);
   if (found == a_.end() || found->second.empty() || point.parts.empty()) return;
   if (result) wrong_loss_ = false;
-  if (!point.name.empty() && !point.key.starts_with("call")) same_names_ = true;
+  if (plain_ || (!point.name.empty() && !point.key.starts_with("call"))) same_names_ = true;
   const std::vector<PointPart>& a = found->second;
   const bool alike = are_equal(a);
   if (!alike && a.size() != point.parts.size()) return;

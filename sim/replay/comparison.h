@@ -145,7 +145,7 @@ class RecordingComparison {
   std::vector<std::pair<BlamedValue, Link>> parameters_;      // after the step
   std::vector<BlamedValue> terms_;                            // gradients
   std::set<std::int32_t> reduced_;                            // numbers
-  bool same_names_ = false;
+  bool same_names_ = false, plain_ = false;                   // plain: a program without modules
   // Ends are losses, gradients and parameters as they are after the step. The last result before
   // backward is the loss of a program that has no backward.
   std::set<std::int32_t> losses_;

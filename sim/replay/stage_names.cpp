@@ -127,8 +127,10 @@ StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {
     if (there == whole.by_value.end()) continue;
     const bool one = there->second.size() == 1;
     for (std::size_t i = 0; (one || here.size() == there->second.size()) && i < here.size(); ++i) {
-      if (here[i].rank < 0) return;
       const std::string& name = there->second[one ? 0 : i].name;
+      if (here[i].rank < 0 && !here[i].name.starts_with("leaf[")) return;
+      if (here[i].rank < 0) leaves_[here[i].name] = name;
+      if (here[i].rank < 0) continue;
       differ = differ || here[i].name != name;
       pair_names(here[i].name, name, all[static_cast<std::size_t>(here[i].rank)]);
     }
@@ -154,6 +156,8 @@ StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {
 }
 
 std::string StageNames::of(std::int32_t rank, const std::string& name) const {
+  const auto leaf = leaves_.find(name.substr(0, name.find(".grad")));
+  if (rank < 0 && leaf != leaves_.end()) return leaf->second + name.substr(leaf->first.size());
   if (names_.empty() || rank < 0) return name;
   const auto& names = names_[static_cast<std::size_t>(rank)];
   if (names.empty()) return name;

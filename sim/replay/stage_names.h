@@ -35,6 +35,7 @@ class StageNames {
   std::string of(std::int32_t rank, const std::string& name) const;
 
  private:
+  std::map<std::string, std::string> leaves_;  // of all ranks at once, as A names them
   // Names in A by rank; empty where all parameters have A's. None: A has no such module.
   std::vector<std::map<std::string, std::optional<std::string>>> names_;
 };
