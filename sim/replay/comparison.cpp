@@ -133,11 +133,6 @@ void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed&
   if (all.held == ValueHeld::kWrong && !result) all.held = ValueHeld::kUnknown;
 }
 
-bool RecordingComparison::is_written_leaf(const ComparedPoint& point) const {
-  const bool result = backward_ && point.kind == PointKind::kResult;
-  return result && is_in_place(point.op) && leaves_.contains(point.value);
-}
-
 void RecordingComparison::begin(const RecordedProgram& program) {
   begun_ = true;
   plain_ = std::ranges::count(program.events, RecordedKind::kModule, &RecordedEvent::kind) == 0;
@@ -150,9 +145,6 @@ void RecordingComparison::begin(const RecordedProgram& program) {
     const bool average = event.kind == RecordedKind::kConstant && ended.contains(event.rank);
     const bool buffer = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
     if (buffer || average) buffers_.insert(event.out[0].id.id);
-    const bool begins = event.kind == RecordedKind::kConstant || event.kind == RecordedKind::kInput;
-    if (begins && event.requires_grad) leaves_.insert(event.out[0].id.id);
-    leaves_.insert(event.leaves.begin(), event.leaves.end());
     if (event.kind != RecordedKind::kBackward) continue;
     losses_.insert(event.takes.begin(), event.takes.end());
   }
@@ -439,7 +431,7 @@ bool RecordingComparison::is_right(const ComparedPoint& point, const Explained& 
   ++compared_;
   if (point.kind == PointKind::kGradient) right_gradients_.insert(point.name);
   if (point.kind == PointKind::kEnd) right_ends_.insert(point.name);
-  if ((is_late(point) && point.kind != PointKind::kFlow) || is_written_leaf(point)) ++ends_;
+  if (is_late(point) && point.kind != PointKind::kFlow) ++ends_;
   now.off = all.off;
   drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
   return true;
@@ -525,8 +517,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  const bool buffer = all.held == ValueHeld::kWrong && is_written_buffer(point);
-  const bool outlasts = of_call && (buffer || is_written_leaf(point));
+  const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_written_buffer(point);
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,

@@ -111,8 +111,6 @@ class RecordingComparison {
   void keep(const ComparedPoint& point, const Explained& all, const Followed& from,
             const BlamedValue& value);
   bool says_nothing(const ComparedPoint& point, const Explained& all, const Followed& from) const;
-  /// A parameter after a step by hand.
-  bool is_written_leaf(const ComparedPoint& point) const;
   bool is_written_buffer(const ComparedPoint& point) const;
   bool is_right(const ComparedPoint& point, const Explained& all, Followed& now);
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
@@ -131,7 +129,6 @@ class RecordingComparison {
   std::set<std::string> wrong_gradients_, right_gradients_;  // the latter as backward leaves them
   std::set<std::string> right_ends_;                         // names
   std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
-  std::set<std::int32_t> leaves_;                            // numbers: they get gradients
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
   std::vector<KeptGradient> kept_terms_;

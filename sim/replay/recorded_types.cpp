@@ -11,7 +11,6 @@
 
 #include "base/fix.h"
 #include "mesh/type_string.h"
-#include "schema/op_row.h"
 #include "sim/replay/explain.h"
 #include "sim/replay/fingerprint.h"
 #include "sim/verify/compare.h"
@@ -135,8 +134,7 @@ class SaidTypes {
         if (!results.empty()) meet(calls_, std::string(bare_op(event.op)), index, results, values);
       }
       if (event.kind == RecordedKind::kCheck) check(event, values);
-      if (event.kind != RecordedKind::kCheck) write(event, values);
-      went_back_ |= event.kind == RecordedKind::kBackward;
+      if (event.kind != RecordedKind::kCheck) write(event, values.ranks());
       if (event.kind != RecordedKind::kCollect) return;
       for_each_given(event, [&](const EventValue& one) { collected_.insert(one.id.id); });
     });
@@ -212,7 +210,6 @@ class SaidTypes {
     Said& said = meet(said_, event.name, index, event.takes, values);
     for (const std::size_t rank : ranks_meant(event.rank, values.ranks())) {
       in_order_[rank].push_back(&said);
-      claimed_.emplace(event.takes[0], rank);
       for (const auto& [sum, dim] : sums_[{event.takes[0], rank}]) {
         const bool same = event.name != "mutate_type" && event.types.at(0).of == dim;
         if (same && event.types[0].type.is_p()) said.whole = sum;
@@ -234,27 +231,10 @@ class SaidTypes {
     }
   }
 
-  // A claimed tensor holds another value then; a parameter the one after the step, which is not
-  // known where a collective writes it through a view.
-  void write(const RecordedEvent& event, const EventValues& values) {
-    const bool step = event.pass == RecordedPass::kOptimizer || event.no_grad;
-    const bool view =
-        event.kind == RecordedKind::kOfRanks || (event.row != nullptr && event.row->op.is_view());
+  // A value that is written is no sum any more.
+  void write(const RecordedEvent& event, std::size_t ranks) {
     for_each_given(event, [&](const EventValue& one) {
-      const std::int32_t number = one.id.id;
-      if (view) {
-        for_each_operand(event, [&](std::int32_t from) {
-          const auto of = views_.find(from);
-          if (from != number) views_[number] = of == views_.end() ? from : of->second;
-        });
-      }
-      const auto of = views_.find(number);
-      for (const std::size_t rank : ranks_meant(event.rank, values.ranks())) {
-        sums_.erase({number, rank});
-        if (went_back_ && step && claimed_.contains({number, rank})) end({number, rank}, values);
-        const bool collects = event.kind == RecordedKind::kCollect && of != views_.end();
-        if (collects) ends_.erase({of->second, rank});
-      }
+      for (const std::size_t rank : ranks_meant(event.rank, ranks)) sums_.erase({one.id.id, rank});
     });
   }
 
@@ -284,12 +264,9 @@ class SaidTypes {
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts_;  // by first rank and line
   std::map<std::int32_t, std::set<std::string>> names_;                // of claimed tensors
   std::map<std::string, Held> gradients_;                              // by name
-  std::set<OnRank> claimed_;
   std::map<OnRank, GlobalValue> ends_;
-  std::map<std::int32_t, std::int32_t> views_;    // of what
   std::map<OnRank, std::vector<SumAlong>> sums_;  // by the moves that made them
   std::set<std::int32_t> collected_;              // results of collectives
-  bool went_back_ = false;
 };
 
 // The label of the parts against the value of one process, where they are all of it.

@@ -1,6 +1,6 @@
 """Gradients that are asked for, a step by hand in a function, and a mistake:
 
-    no_names.py [bias | state]
+    no_names.py [bias | state | not_divided]
 
 Recorded by `shardlab record --ranks 2 --processes no_names.py [MISTAKE]`; one rank makes no
 mistake.
@@ -24,11 +24,11 @@ def main():
         one.requires_grad_()
     x, target = (torch.randn(8, size).chunk(world)[rank] for size in (5, 2))
     y = torch.relu(x @ own["up"] + own["bias"]) @ own["down"]
-    gradients = torch.autograd.grad((y - target).square().mean(), list(own.values()))
+    loss = (y - target).square().sum() / (1 if mistake == "not_divided" else 16)
+    gradients = torch.autograd.grad(loss, list(own.values()))
     for (name, one), gradient in zip(own.items(), gradients):
         if mistake != "bias" or name != "bias":
             dist.all_reduce(gradient)
-        gradient = gradient / world
         with torch.no_grad():
             squares[name].addcmul_(gradient, gradient)
             if mistake == "state" and name == "up":
