@@ -433,20 +433,20 @@ std::vector<BlamedValue> added_too_often(const RecordingBlame& blame) {
   return all;
 }
 
-// Factors of gradients, in their order, without those of elements: none where the first gradient is
+// Factors of values, in their order, without those of elements: none where the first gradient is
 // A's, which would have the factor of the loss.
 std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   constexpr std::size_t kMostFactors = 3;
   std::vector<double> all;
   if (blame.first_factor == 1) return all;
   for (const BlamedValue& one : blame.wrong) {
-    const bool late =
-        is_gradient(one.point) || one.point.name.ends_with(".grad") || &one == &blame.wrong.front();
-    if (!late || one.cause.held != ValueHeld::kScaled || all.size() == kMostFactors) continue;
-    const auto is_factor = [&](double factor) {
-      return std::fabs(factor - one.cause.factor) <= 1e-3 * std::fabs(factor);
+    const double own = one.cause.factor;
+    const auto is_own = [&](double factor) {
+      return std::fabs(factor - own) <= 1e-3 * std::fabs(factor);
     };
-    if (std::ranges::none_of(all, is_factor)) all.push_back(one.cause.factor);
+    const bool scaled = one.cause.held == ValueHeld::kScaled && !is_own(1);
+    if (scaled && all.size() < kMostFactors && std::ranges::none_of(all, is_own))
+      all.push_back(own);
   }
   return all;
 }
