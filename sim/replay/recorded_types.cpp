@@ -210,12 +210,14 @@ class SaidTypes {
     Said& said = meet(said_, event.name, index, event.takes, values);
     for (const std::size_t rank : ranks_meant(event.rank, values.ranks())) {
       in_order_[rank].push_back(&said);
+      if (event.types.empty()) continue;  // one process
       for (const auto& [sum, dim] : sums_[{event.takes[0], rank}]) {
-        const bool same = event.name != "mutate_type" && event.types.at(0).of == dim;
+        const bool same = event.name != "mutate_type" && event.types[0].of == dim;
         if (same && event.types[0].type.is_p()) said.whole = sum;
       }
-      if (!said.move() || !event.types.at(0).type.is_p() || event.types.at(1).type.varies())
-        continue;
+      const bool added = said.move() && event.types.size() == 2 && event.types[0].type.is_p() &&
+                         !event.types[1].type.varies();
+      if (!added) continue;
       sums_[{event.takes[1], rank}].emplace_back(index, event.types[0].of);
     }
     // Names by number are of one process each, where ranks have events of their own.
@@ -371,7 +373,9 @@ class TypesJudge {
   }
 
   bool is_added_once(const Said& said) {
-    if (!said.whole || largest_finite(said.held[0].begin()->second.reals) == 0) return true;
+    const Held& held = said.held[0];
+    const bool any = !held.empty() && largest_finite(held.begin()->second.reals) > 0;
+    if (!said.whole || !any) return true;
     contradict(said, along(program_.events[said.event].types[0]) + ": terms",
                fmt::format("the sum, of {}: it is added twice",
                            place_of(program_, program_.events[*said.whole])));

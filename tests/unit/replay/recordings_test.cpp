@@ -156,8 +156,7 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
       {"tied", "scaled_piece", "", "aten.view.default", "2 times A's", "gradient = gradient * 0.5"},
       {"tied", "down_not_reduced", "", "aten.linear.default", "their sum", "dist.all_reduce(y)"},
       {"tied", "bias_of_each_rank", "", "aten.linear.default", "their sum", "y = y - 1 * b"},
-      {"tied_stages", "not_reduced", "table.grad", "backward()", "no collective adds them up",
-       "dist.all_reduce(gradient)"},
+      {"tied_stages", "not_reduced", "table.grad", "backward()", "no collective adds", "dist.all"},
       {"bucket", "bound_times_ranks", "0.weight.grad", "aten._foreach_mul_.Tensor", "2 times A's",
        "gradient = gradient * 0.5"},
       {"accumulated", "no_sync", "out.bias.grad", "backward()", "outside of no_sync()", "dist."},
@@ -165,8 +164,8 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
       {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
       {"hooked", "not_sent", "3.weight", "", "rank 0 has A's", ""},
       {"hooked", "not_divided", "", "c10d.allreduce_.default", "2 times A's", "gradient = "},
-      {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default",
-       "no part of A's value", ""},
+      {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default", "no part of A's",
+       ""},
       {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
       {"scaled", "too_large", "", "aten.unflatten_dense_tensors.default", "2 times A's", "y = y"},
       {"step", "left_out", "leaf[2 of 3].grad", "backward()", "by _c10d_functional", "dist.all"},
@@ -178,8 +177,7 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
       {"micro_batches", "not_divided", "", "aten.div.Tensor", "it is 2 times A's", "loss = loss"},
       {"no_names", "bias", "", "aten.sum.dim_IntList", "their sum", "dist.all_reduce(gradient)"},
       {"no_names", "not_divided", "", "aten.div.Tensor", "16 times A's", "loss = loss * 0.06"},
-      {"sent", "not_divided", "", "aten.nll_loss_forward.default",
-       "every gradient of it is 4 times A's", "loss = loss * 0.25"},
+      {"sent", "not_divided", "", "aten.nll_loss_forward.default", "is 4 times A's", "loss = loss"},
   };
   for (const Row& row : rows) {
     CAPTURE(std::string(row.folder) + "/" + row.mistake);
@@ -396,7 +394,9 @@ TEST_CASE("V-42 claims and moves of a recording hold, and each that is changed i
 }
 
 TEST_CASE("V-42 replicas that part in the step, and a sum that is added twice, are found") {
-  CHECK(judge_types(stored("mistakes/step/none")).wrong.empty());
+  RecordedProgram right = stored("mistakes/step/none"), one = right;
+  for (RecordedEvent& event : one.events) event.types.clear();  // as one process has them
+  CHECK(judge_types(right, &one).wrong.empty());
   for (const auto& [name, got] : {std::pair("left_out", "a term on each rank"),
                                   {"twice", "the sum, of step.py:24: it is added twice"}}) {
     const auto wrong = judge_types(stored(fmt::format("mistakes/step/{}", name))).wrong;
