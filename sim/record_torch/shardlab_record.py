@@ -1664,8 +1664,9 @@ class _Program:
             self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
             name, shape = self.leaf_of.get(storage, (None, None))
-            if self.told and name is not None and tensor.shape == shape:
-                self.by_hand[name] = tensor.detach()
+            fresh = name is not None and name not in self.written
+            if fresh and self.told and tensor.shape == shape:
+                self.written[name] = tensor.detach()
 
     def leave(self, storages):
         """Of a reduce, on ranks that are not its root: gloo leaves anything there."""
@@ -3124,7 +3125,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.asking = False  # the engine runs
         self.pending = None  # the leaf whose gradient is being made, numbers that it may have
         self.leaf_of = {}  # number of a storage -> (name, shape) of the leaf in it
-        self.by_hand = {}  # name -> a leaf that the program has written since its gradient was made
+        self.written = {}  # name of a leaf written since its gradient was made -> its memory
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
         self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
@@ -3313,8 +3314,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
     def ends(self):
-        """(name, tensor) of parameters, and of those that only an optimizer has, or the step of
-        which is written by hand."""
+        """(name, tensor) of parameters, and of those that only an optimizer has; of others that
+        were written, by hand or before they were gone, their memory."""
         named = [one for model in self.names.models for one in self.names.tensors_of(model)]
         seen = {id(parameter) for _, parameter in named}
         for optimizer in filter(None, (kept() for kept in self.names.optimizers)):
@@ -3323,13 +3324,11 @@ class Recorder(_Program, _Values, _Calls, _Types):
                     named.append((self.leaves.get(own), own))
                     seen.add(id(own))
         known = {name for name, _ in named}
-        return named + [one for one in self.by_hand.items() if one[0] not in known]
+        return named + [one for one in self.written.items() if one[0] not in known]
 
-    def check_end(self, ends=("", ".grad"), kept=()):
-        """Parameters and their gradients after the step; of those that are gone their memory."""
-        named = self.ends()
-        alive = {name for name, _ in named}
-        for name, parameter in named + [one for one in kept if one[0] not in alive]:
+    def check_end(self, ends=("", ".grad")):
+        """Parameters and their gradients after the step."""
+        for name, parameter in self.ends():
             for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
                 known = tensor is not None and self.key(tensor) in self.numbers
                 if known and end in ends:
@@ -3343,8 +3342,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
             self.settle(True)
             self.file.hold()
             self.check_end()
-            kept = [(name, own.detach()) for name, own in self.ends()]
-            self.behind = len(self.file.held), self.exchanged, dict(self.refused), kept
+            self.written.update((name, own.detach()) for name, own in self.ends())
+            self.behind = len(self.file.held), self.exchanged, dict(self.refused)
 
     def parameters(self):
         """Numbers of parameters, those of no module, too, and of all views of their memory."""
@@ -3358,7 +3357,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
 
     def end_behind_step(self):
         """Keeps what is behind the step up to the last write to what has been before."""
-        checks, exchanged, refused, kept_ends = self.behind
+        checks, exchanged, refused = self.behind
         own, last, kept = self.parameters(), -1, -1
         if self.backend not in ("none", "local"):
             own |= {event["v"] for event, _ in self.file.held[checks:] if event["k"] == "const"}
@@ -3373,7 +3372,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
             return
         parameter = lambda event: event["k"] == "check" and not event["name"].endswith(".grad")
         self.file.release(lambda at, event: at <= last and not (at < checks and parameter(event)))
-        self.check_end(("",), kept_ends)
+        self.check_end(("",))
 
     def check(self, name, tensor):
         event = {"k": "check", "name": name}

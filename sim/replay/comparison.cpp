@@ -82,15 +82,9 @@ std::optional<double> factor_of_terms(const ComparedPoint& point, const PointPar
                            from.suspect->point.value == first_operand(point);
   if (!terms_alone) return std::nullopt;
   const Explained& terms = from.suspect->cause;
-  PointPart sum{.shape = a.shape, .elements = std::vector<double>(a.elements.size())};
-  for (std::size_t i = 0; i < point.parts.size(); ++i) {
-    if (std::ranges::find(terms.groups.groups[0], point.ranks[i]) == terms.groups.groups[0].end())
-      continue;
-    const std::vector<double>& part = point.parts[i].elements;
-    if (part.size() != sum.elements.size()) return std::nullopt;
-    std::ranges::transform(part, sum.elements, sum.elements.begin(), std::plus{});
-  }
-  const std::vector<double> factors = factors_of_parts(a, rounding_allowed(a), {sum});
+  const auto sum = reduced_over(terms.groups.groups[0], point.parts, point.ranks);
+  if (!sum || sum->elements.size() != a.elements.size()) return std::nullopt;
+  const std::vector<double> factors = factors_of_parts(a, rounding_allowed(a), {*sum});
   return factors.empty() ? std::nullopt : std::optional(factors[0] * terms.factor);
 }
 

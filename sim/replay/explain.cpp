@@ -326,26 +326,12 @@ class Explainer : private Matcher {
                    const RankGroups& groups, Together how) {
     worst_ = 0;
     for (const Ranks& group : groups.groups) {
-      PointPart sum;
-      for (const std::size_t rank : group) {
-        const auto at = std::ranges::find(ranks, rank);
-        if (at == ranks.end() || parts.size() != ranks.size()) return false;
-        const PointPart& part = parts[static_cast<std::size_t>(at - ranks.begin())];
-        if (sum.shape.empty() && sum.elements.empty()) {
-          sum = part;
-          continue;
-        }
-        if (part.shape != sum.shape) return false;
-        for (std::size_t i = 0; i < part.elements.size(); ++i) {
-          double& element = sum.elements[i];
-          element = how == Together::kLargest ? std::max(element, part.elements[i])
-                                              : element + part.elements[i];
-        }
-      }
+      auto sum = reduced_over(group, parts, ranks, how == Together::kLargest);
+      if (!sum) return false;
       if (how == Together::kAverage) {
-        for (double& element : sum.elements) element /= static_cast<double>(group.size());
+        for (double& element : sum->elements) element /= static_cast<double>(group.size());
       }
-      if (!is_part(sum, 1)) return false;
+      if (!is_part(*sum, 1)) return false;
     }
     return true;
   }
@@ -540,6 +526,26 @@ bool are_equal(const std::vector<PointPart>& parts) {
 std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
                                      const std::vector<PointPart>& parts) {
   return Explainer(whole, allowed, false).factors(parts);
+}
+
+std::optional<PointPart> reduced_over(const Ranks& group, const std::vector<PointPart>& parts,
+                                      const Ranks& ranks, bool largest) {
+  std::optional<PointPart> sum;
+  for (const std::size_t rank : group) {
+    const auto at = std::ranges::find(ranks, rank);
+    if (at == ranks.end() || parts.size() != ranks.size()) return std::nullopt;
+    const PointPart& part = parts[static_cast<std::size_t>(at - ranks.begin())];
+    if (!sum) {
+      sum = part;
+      continue;
+    }
+    if (part.shape != sum->shape) return std::nullopt;
+    for (std::size_t i = 0; i < part.elements.size(); ++i) {
+      double& element = sum->elements[i];
+      element = largest ? std::max(element, part.elements[i]) : element + part.elements[i];
+    }
+  }
+  return sum;
 }
 
 std::optional<Dims> missing_element(const PointPart& whole, double allowed,

@@ -59,6 +59,10 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
                                       const std::vector<PointPart>& parts, const Ranks& ranks,
                                       const std::vector<RankGroups>& groups);
 
+/// The parts of a group, of those of `ranks`, added up, or the largest of them; none: a rank has
+/// none, or they differ in shape.
+std::optional<PointPart> reduced_over(const Ranks& group, const std::vector<PointPart>& parts,
+                                      const Ranks& ranks, bool largest = false);
 /// How many times a piece of `whole` each part is; empty: some part is no multiple of one.
 std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
                                      const std::vector<PointPart>& parts);

@@ -162,8 +162,10 @@ class SaidTypes {
   Held end_of(const Said& said) const {
     Held end;
     for (const auto& [rank, number] : said.numbers) {
-      const auto found = ends_.find({number, rank});
-      if (found != ends_.end()) end[rank] = found->second;
+      const auto found = ends_.find(number);
+      if (found == ends_.end()) continue;
+      const auto own = found->second.find(rank);
+      if (own != found->second.end()) end.insert(*own);
     }
     return end;
   }
@@ -240,20 +242,13 @@ class SaidTypes {
     });
   }
 
-  void end(const OnRank& key, const EventValues& values) {
-    Held held;
-    add(held, values, key.first, {key.second});
-    for (auto& one : held) ends_[key] = std::move(one.second);
-  }
-
   void check(const RecordedEvent& event, const EventValues& values) {
     constexpr std::string_view kGradient = ".grad";
     const std::int32_t number = event.out[0].id.id;
     const std::vector<std::size_t> ranks = ranks_meant(event.rank, values.ranks());
     if (!event.name.ends_with(kGradient)) {
       names_[number].insert(event.name);
-      for (const std::size_t rank : ranks) end({number, rank}, values);
-      return;
+      return add(ends_[number], values, number, ranks);
     }
     if (event.pass != RecordedPass::kBackward || collected_.contains(number)) return;
     const std::size_t length = event.name.size() - kGradient.size();
@@ -266,7 +261,7 @@ class SaidTypes {
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts_;  // by first rank and line
   std::map<std::int32_t, std::set<std::string>> names_;                // of claimed tensors
   std::map<std::string, Held> gradients_;                              // by name
-  std::map<OnRank, GlobalValue> ends_;
+  std::map<std::int32_t, Held> ends_;
   std::map<OnRank, std::vector<SumAlong>> sums_;  // by the moves that made them
   std::set<std::int32_t> collected_;              // results of collectives
 };

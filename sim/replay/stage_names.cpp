@@ -128,9 +128,11 @@ StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {
     const bool one = there->second.size() == 1;
     for (std::size_t i = 0; (one || here.size() == there->second.size()) && i < here.size(); ++i) {
       const std::string& name = there->second[one ? 0 : i].name;
-      if (here[i].rank < 0 && !here[i].name.starts_with("leaf[")) return;
-      if (here[i].rank < 0) leaves_[here[i].name] = name;
-      if (here[i].rank < 0) continue;
+      if (here[i].rank < 0) {
+        if (!here[i].name.starts_with("leaf[")) return;
+        leaves_[here[i].name] = name;
+        continue;
+      }
       differ = differ || here[i].name != name;
       pair_names(here[i].name, name, all[static_cast<std::size_t>(here[i].rank)]);
     }

@@ -367,8 +367,9 @@ class _Program:
             self.left.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
             name, shape = self.leaf_of.get(storage, (None, None))
-            if self.told and name is not None and tensor.shape == shape:
-                self.by_hand[name] = tensor.detach()
+            fresh = name is not None and name not in self.written
+            if fresh and self.told and tensor.shape == shape:
+                self.written[name] = tensor.detach()
 
     def leave(self, storages):
         """Of a reduce, on ranks that are not its root: gloo leaves anything there."""

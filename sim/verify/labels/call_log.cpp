@@ -117,7 +117,7 @@ class LoggingObserver final : public ForwardingObserver {
   }
 
  private:
-  // A message that is waited for stands where it was issued.
+  // A message that is waited for has the place where it was issued.
   void collected(const DTensor& from, const DTensor& to) {
     const auto issued = issued_.find(to.local().storage().get());
     const bool message = issued != issued_.end() && is_message(issued->second.collective);

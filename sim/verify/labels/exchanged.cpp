@@ -14,6 +14,7 @@
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/accused.h"
 #include "sim/verify/labels/label.h"
+#include "sim/verify/labels/row_order.h"
 
 namespace shardlab {
 
@@ -49,20 +50,11 @@ std::size_t dim_of(const LoggedCall& call) {
 // Rows of a value in the shape of `meta`, which has this dim, or not if it has one row.
 GlobalValue part(const GlobalValue& whole, const TensorMeta& meta, std::size_t dim,
                  std::int64_t begin) {
-  const Dims& shape = whole.meta.shape;
-  const std::int64_t rows = meta.shape.size() < shape.size() ? 1 : meta.shape[dim];
-  const std::int64_t inner =
-      std::accumulate(shape.begin() + dim + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
-  GlobalValue made;
+  const bool one_row = meta.shape.size() < whole.meta.shape.size();
+  std::vector<std::int64_t> rows(one_row ? 1 : static_cast<std::size_t>(meta.shape[dim]));
+  std::iota(rows.begin(), rows.end(), begin);
+  GlobalValue made = in_order(whole, dim, rows);
   made.meta = meta;
-  const auto take = [&](const auto& from, auto& to) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const std::int64_t row = static_cast<std::int64_t>(i) / inner % shape[dim] - begin;
-      if (row >= 0 && row < rows) to.push_back(from[i]);
-    }
-  };
-  take(whole.reals, made.reals);
-  take(whole.integers, made.integers);
   return made;
 }
 

@@ -69,15 +69,18 @@ std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const
 
 GlobalValue in_order(const GlobalValue& whole, std::size_t dim,
                      const std::vector<std::int64_t>& order) {
-  GlobalValue result = whole;
+  GlobalValue result{.meta = whole.meta, .reals = {}, .integers = {}};
   const Dims& shape = whole.meta.shape;
-  std::int64_t inner = is_complex(whole.meta.dtype) ? 2 : 1;
-  inner *= product(std::span(shape).subspan(dim + 1));
+  const std::int64_t rows = std::ssize(order), inner = (is_complex(whole.meta.dtype) ? 2 : 1) *
+                                                       product(std::span(shape).subspan(dim + 1));
+  result.meta.shape[dim] = rows;
   const auto put = [&](const auto& from, auto& to) {
+    if (!from.empty()) to.resize(from.size() / static_cast<std::size_t>(shape[dim]) * order.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
-      const std::int64_t at = static_cast<std::int64_t>(i), row = at / inner % shape[dim];
-      const std::int64_t other = order[static_cast<std::size_t>(row)];
-      to[i] = from[static_cast<std::size_t>(at + (other - row) * inner)];
+      const std::int64_t at = static_cast<std::int64_t>(i), line = at / inner;
+      const std::int64_t row =
+          line / rows * shape[dim] + order[static_cast<std::size_t>(line % rows)];
+      to[i] = from[static_cast<std::size_t>(row * inner + at % inner)];
     }
   };
   put(whole.reals, result.reals);

@@ -26,7 +26,7 @@ std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& who
 std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const GlobalValue& whole,
                                                    std::size_t dim, double relative);
 
-/// The rows of `whole` along a dim in this order.
+/// These rows of `whole` along a dim, in this order.
 GlobalValue in_order(const GlobalValue& whole, std::size_t dim,
                      const std::vector<std::int64_t>& order);
 
