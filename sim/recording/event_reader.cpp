@@ -50,8 +50,9 @@ const std::set<std::string_view> kOfEachRank = {"grads", "leaves", "detached", "
 // An event of one rank alone: its values are plain.
 bool may_be_of_one_rank(const RecordedEvent& event) {
   using enum RecordedKind;
-  constexpr RecordedKind kAlone[] = {kInput,   kConstant, kAlias, kCollect, kCheck,  kArrived,
-                                     kStorage, kTyped,    kOther, kCall,    kModule, kBackward};
+  constexpr RecordedKind kAlone[] = {kInput,   kConstant, kAlias, kCollect, kCheck,
+                                     kArrived, kStorage,  kTyped, kOther,   kCall,
+                                     kModule,  kBackward, kRule,  kFunction};
   return std::ranges::find(kAlone, event.kind) != std::end(kAlone) ||
          (event.kind == kOp && !event.distributed);
 }

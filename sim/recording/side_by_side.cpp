@@ -220,8 +220,8 @@ struct SideBySide {
   }
 
   void add(const Json& event) {
-    static const std::set<std::string> kLeftOut = {"program", "function",  "rule",
-                                                   "read",    "gradients", "end"};
+    static const std::set<std::string> kLeftOut = {"program", "read", "gradients", "end"};
+    static const std::set<std::string> kLooks = {"call", "module", "backward", "function", "rule"};
     const auto& kind = event.at("k").get_ref<const std::string&>();
     if (kLeftOut.contains(kind)) return;
     if (kind == "mesh" || event.contains("placements")) refuse_labels();
@@ -235,8 +235,7 @@ struct SideBySide {
       return declare(event, "g", key, group_numbers_, own_->groups);
     }
     Json line = own(event);
-    const bool looks = kind == "call" || kind == "module" || kind == "backward";
-    if (looks && lacks_values(line)) return;
+    if (kLooks.contains(kind) && lacks_values(line)) return;
     if (const auto out = line.find("out"); out != line.end()) {
       for_each_value(*out, [&](std::size_t v) { own_->given.insert(v); });
     }
@@ -309,6 +308,9 @@ struct SideBySide {
       for (Json& one : result.at(key)) {
         if (one.is_number_unsigned()) one = integer_of<std::size_t>(one) + own_->values;
       }
+    }
+    if (result.contains("known")) {
+      result["known"] = integer_of<std::size_t>(result.at("known")) + own_->values;
     }
     if (result.contains("p"))
       result["p"] = own_->places.at(integer_of<std::size_t>(result.at("p")));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text_of_list.h"
+#include "sim/replay/collective_edits.h"
 #include "sim/replay/comparison.h"
 #include "sim/replay/difference_text.h"
 #include "sim/replay/event_flow.h"
@@ -246,37 +247,6 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
   return edit;
 }
 
-std::optional<ReduceOp> reduction_of(const RecordedEvent& event) {
-  std::optional<ReduceOp> op;
-  for (const GraphArgument& argument : event.args) {
-    const auto* text = std::get_if<std::string>(&argument.value);
-    if (text != nullptr && is_collective(event) && !op) op = parse_reduce_op(*text);
-  }
-  return op;
-}
-
-// For each line of collectives that may reduce by the wrong op, all of its events with another one:
-// a sum is doubted where its own result is wrong.
-std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_t wrong) {
-  std::map<std::pair<std::int32_t, ReduceOp>, RecordingEdit> by_line;
-  for (std::size_t i = 0; i < b.events.size(); ++i) {
-    const RecordedEvent& event = b.events[i];
-    const auto op = reduction_of(event);
-    const bool sums = op == ReduceOp::kSum;
-    if (!op || (sums && event.place != b.events[wrong].place)) continue;
-    RecordingEdit& edit = by_line[{event.place, *op}];
-    const auto& given = event.written.empty() ? event.out : event.written;
-    edit.places.emplace_back(i, given.at(0).id.id);
-    edit.op = sums ? ReduceOp::kMax : ReduceOp::kSum;
-    if (edit.places.size() > 1) continue;
-    edit.text = fmt::format("op=dist.ReduceOp.{}    # in place of {}, in {}, {}",
-                            sums ? "MAX" : "SUM", to_string(*op), event.op, place_of(b, event));
-  }
-  std::vector<RecordingEdit> all;
-  for (auto& [line, edit] : by_line) all.push_back(std::move(edit));
-  return all;
-}
-
 // A backward of the program, its first value and the loss.
 struct Backward {
   std::size_t event = 0, seed = 0, made = 0;  // indices; seed, made: 0 where there is none
@@ -331,20 +301,6 @@ std::optional<RecordingEdit> scaled_loss(const RecordedProgram& b, const std::ve
 
 const Backward& last_of_loss(const std::vector<Backward>& all) {
   return *std::find_if(all.rbegin(), all.rend(), is_of_loss);
-}
-
-// A line that is to be changed.
-BlamedValue blamed_line(const RecordedProgram& b, std::size_t event, std::int32_t number) {
-  BlamedValue value;
-  value.point.kind = PointKind::kResult;
-  value.point.event = event;
-  value.point.line = b.events[event].line;
-  value.point.value = number;
-  value.point.op = b.events[event].op;
-  value.point.place = place_of(b, b.events[event]);
-  const std::int32_t only = is_collective(b.events[event]) ? -1 : b.events[event].rank;
-  value.point.ranks = ranks_meant(only, b.ranks);
-  return value;
 }
 
 BlamedValue blamed_loss(const RecordedProgram& b, const Backward& last, double factor) {
@@ -476,6 +432,20 @@ bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const Aft
   return false;
 }
 
+// Ranks gather a value, and backward takes no other rank's gradients.
+template <typename After>
+void add_in_backward(RecordingBlame& blame, const RecordedProgram& b, const After& after) {
+  for (const BackwardEdit& one : added_in_backward(b)) {
+    after(one.edit);
+    if (blame.edits.empty()) continue;
+    BlamedValue value = blamed_line(b, one.gather, one.gathered);
+    value.what =
+        "its gradient is that of the rank's own part: those of the other ranks are left out";
+    blame.wrong.insert(blame.wrong.begin(), std::move(value));
+    return;
+  }
+}
+
 void sort_by_event(RecordingBlame& blame) {
   std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
 }
@@ -549,6 +519,9 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   using enum Edited;
   if (late) try_edit(edit_of(blame, b, kGradients));
   if (!blame.edits.empty()) name_gradients(blame, b, backwards);
+  const bool back =
+      late || b.events[blame.wrong.front().point.event].pass == RecordedPass::kBackward;
+  if (back && blame.edits.empty()) add_in_backward(blame, b, after);
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
   const bool of_loss = late && !blame.right_loss && blame.wrong.front().point.place.empty();
   if (of_loss) blame_loss(blame, b, backwards, after);
@@ -565,6 +538,8 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
     try_edit(edit);
   }
   if (blame.edits.empty()) edit_one_by_one(blame, b, after);
+  const auto stop = back && blame.edits.empty() ? gradient_stop(points, b, names) : std::nullopt;
+  if (stop) blame.wrong.insert(blame.wrong.begin(), *stop);
   return blame;
 }
 

@@ -97,6 +97,12 @@ std::string text_of_missing(const ComparedPoint& point, const PointPart& a) {
                  : "";
 }
 
+// It has no gradient, as an average of weights has none.
+bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
+  return point.kind == PointKind::kEnd && !point.name.ends_with(".grad") &&
+         !a.contains("gradient " + point.name + ".grad|0");
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -172,26 +178,6 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
   });
 }
 
-// A gradient as it is in the end is what was written last.
-void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
-  if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
-  const bool no_place = is_loss(point) || program.events[point.event].place < 0;
-  const auto maker = made_.find(point.value);
-  if (point.kind == PointKind::kResult && no_place && maker != made_.end()) {
-    const RecordedEvent& event = program.events[maker->second];
-    point.place = place_of(program, event);
-    if (is_loss(point)) {
-      point.event = maker->second;
-      point.op = event.op;
-    }
-  }
-  const auto writer = writers_.last(point.value);
-  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad") || !writer) return;
-  point.op = program.events[*writer].op;
-  point.place = place_of(program, program.events[*writer]);
-  point.event = *writer;
-}
-
 // A module's result was made by its last call.
 Followed RecordingComparison::made_from(ComparedPoint& point) {
   if (point.op.empty() || point.operands.empty()) return known_[point.value];
@@ -238,10 +224,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (all.held == ValueHeld::kWrong) {
     tell(point, a, alike, told);
   } else if (all.held == ValueHeld::kRight && alike) {
-    if (is_parameter(point)) told.elements = text_of_missing(point, a[0]);
-    const auto own = begins_.find(point.name);
-    const bool step = point.kind == PointKind::kEnd && own != begins_.end();
-    if (told.elements.empty() && step) told.elements = parting_text(point.parts, own->second);
+    tell_step(point, a[0], told);
     if (!told.elements.empty()) all.held = ValueHeld::kWrong;
   }
   // Rows may be in another order, as those of a sequence that is cut in a zigzag.
@@ -252,12 +235,25 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   }
   // A mask of the words that a rank has is its own, as are their numbers from its first one on,
   // whose largest are A's by chance. A sum over ranks shows whether they are right.
-  const bool own = between && known_[point.value].own;
-  if (own && (all.held == ValueHeld::kWrong || all.largest)) all.held = ValueHeld::kUnknown;
+  const bool may_be_own = all.held == ValueHeld::kWrong || all.largest;
+  const bool own = between && known_[point.value].own && may_be_own;
+  // A buffer may count what the rank has seen.
+  const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
+  if (counted || own) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
   if (!says_nothing(point, all, from)) settle(std::move(point), std::move(all), told, from);
+}
+
+// Each rank's part is right: a piece that no rank has, or replicas that go different ways.
+void RecordingComparison::tell_step(const ComparedPoint& point, const PointPart& a,
+                                    Told& told) const {
+  if (is_parameter(point)) told.elements = text_of_missing(point, a);
+  const auto own = begins_.find(point.name);
+  const bool replicas = point.kind == PointKind::kEnd && has_one_size(point.parts[0], a);
+  if (!replicas || own == begins_.end() || !told.elements.empty()) return;
+  told.elements = parting_text(point.parts, own->second);
 }
 
 // An edit of a loss changes its seed; of the calls that made a loss only the terms are known.

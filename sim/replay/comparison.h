@@ -98,6 +98,7 @@ class RecordingComparison {
   Explained explained(const ComparedPoint& point, const PointPart& a, const Followed& from,
                       double terms);
   bool may_turn(const ComparedPoint& point, const PointPart& a, double allowed) const;
+  void tell_step(const ComparedPoint& point, const PointPart& a, Told& told) const;
   void judge_rows(const ComparedPoint& point, const Followed& from, double terms, Explained& all);
   bool is_of_step(const ComparedPoint& point) const;
   bool is_parameter(const ComparedPoint& point) const;

@@ -14,6 +14,24 @@ std::string moved_by(const RecordedProgram& program, const RecordedEvent& event)
   return place.empty() ? op_text(event) : op_text(event) + " " + place;
 }
 
+// An optimizer may use a gradient as memory of its own where it has the parameter: the gradients of
+// other ranks are used no more.
+void leave_out_unused(const RecordedProgram& program, const Writers& writers,
+                      ComparedPoint& point) {
+  const bool by_rank = point.of_others.size() + 1 == point.ranks.size();
+  if (!by_rank || point.parts.size() != point.ranks.size()) return;
+  std::set<std::size_t> unused;  // ranks
+  const auto look = [&](std::size_t event, std::int32_t value) {
+    const auto writer = writers.last(value);
+    const bool used = writer && program.events[*writer].pass == RecordedPass::kOptimizer;
+    if (!used) unused.insert(static_cast<std::size_t>(program.events[event].rank));
+  };
+  for (const auto& [event, value] : point.of_others) look(event, value);
+  look(point.event, point.value);
+  if (unused.size() == point.ranks.size()) return;
+  leave_out(point, [&](std::size_t i) { return unused.contains(point.ranks[i]); });
+}
+
 }  // namespace
 
 void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
@@ -83,6 +101,28 @@ void RecordingComparison::follow_message(const RecordedProgram& program, const R
     inherit(all, way.front());
     way.pop_front();
   }
+}
+
+// A gradient as it is in the end is what was written last.
+void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
+  if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
+  const bool no_place = is_loss(point) || program.events[point.event].place < 0;
+  const auto maker = made_.find(point.value);
+  if (point.kind == PointKind::kResult && no_place && maker != made_.end()) {
+    const RecordedEvent& event = program.events[maker->second];
+    point.place = place_of(program, event);
+    if (is_loss(point)) {
+      point.event = maker->second;
+      point.op = event.op;
+    }
+  }
+  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad")) return;
+  leave_out_unused(program, writers_, point);
+  const auto writer = writers_.last(point.value);
+  if (!writer) return;
+  point.op = program.events[*writer].op;
+  point.place = place_of(program, program.events[*writer]);
+  point.event = *writer;
 }
 
 }  // namespace shardlab

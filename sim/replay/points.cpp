@@ -133,6 +133,17 @@ std::vector<std::int32_t> PointNames::losses_of(const RecordedEvent& event) {
   return losses;
 }
 
+// Clipping hides a factor of all gradients, and no factor of some.
+void PointNames::add_clipped(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
+  for_each_operand(event, [&](std::int32_t number) {
+    const auto known = gradients_.find(number);
+    if (known == gradients_.end()) return;
+    points.push_back(point_of(event, counted(event, "clipped " + known->second), PointKind::kEnd));
+    points.back().value = number;
+    points.back().name = known->second;
+  });
+}
+
 void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
   using enum RecordedKind;
   const auto add = [&](std::string key, PointKind kind, std::int32_t number) {
@@ -141,9 +152,12 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     points.back().value = number;
   };
   const auto add_results = [&](const std::string& key, PointKind kind) {
-    for (std::size_t i = 0; i < event.out.size(); ++i) {
+    // One of so many results: a list of pieces has others where another dim, or none, is cut.
+    const std::size_t count = event.out.size();
+    for (std::size_t i = 0; i < count; ++i) {
       const EventValue& value = event.out[i];
-      add(fmt::format("{}[{}]", key, i), kind, value.id.id);
+      const std::string of = count > 1 ? fmt::format(" of {}", count) : "";
+      add(fmt::format("{}[{}{}]", key, i, of), kind, value.id.id);
       if (value.id.id < 0 || !value.whole()) continue;
       std::vector<std::string> held;
       for (const Placement& one : value.type.placements) held.push_back(to_string(one));
@@ -179,13 +193,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
   } else if (event.kind == kCall && call(event.call) != calls_.end()) {
     add_results("call " + call(event.call)->second, PointKind::kResult);
   } else if (!back && event.kind == kOp && takes_norms(event.op)) {
-    // Clipping hides a factor of all gradients, and no factor of some.
-    for_each_operand(event, [&](std::int32_t number) {
-      const auto known = gradients_.find(number);
-      if (known == gradients_.end()) return;
-      add(counted(event, "clipped " + known->second), PointKind::kEnd, number);
-      points.back().name = known->second;
-    });
+    add_clipped(event, points);
   } else if (back && !event.op.empty() && !event.recomputed && bare_op(event.op) != "detach" &&
              call(event.of) != calls_.end()) {
     const std::string name =
@@ -249,6 +257,14 @@ ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {
   own.ranks = {point.ranks.at(i)};
   own.parts = {point.parts[i]};
   return own;
+}
+
+void leave_out(ComparedPoint& point, const std::function<bool(std::size_t i)>& is_out) {
+  for (std::size_t i = point.ranks.size(); i-- > 0;) {
+    if (!is_out(i)) continue;
+    point.parts.erase(point.parts.begin() + static_cast<std::ptrdiff_t>(i));
+    point.ranks.erase(point.ranks.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 }  // namespace shardlab

@@ -2,6 +2,7 @@
 // results of modules and calls, gradients, parameters after the step. They are found by name.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -55,6 +56,8 @@ bool is_gradient(const ComparedPoint& point);
 bool is_loss(const ComparedPoint& point);
 /// The same with one rank's part alone, by its place among the ranks.
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i);
+/// Takes ranks out of a point, by their places.
+void leave_out(ComparedPoint& point, const std::function<bool(std::size_t i)>& is_out);
 
 /// The parts of A's values, by the keys of their points.
 using PointsOfA = std::map<std::string, std::vector<PointPart>>;
@@ -79,6 +82,7 @@ class PointNames {
   std::string name_of(const RecordedEvent& event) const;
   bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
   std::vector<std::int32_t> losses_of(const RecordedEvent& event);
+  void add_clipped(const RecordedEvent& event, std::vector<ComparedPoint>& points);
   void add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points);
 
   const RecordedProgram& program_;

@@ -14,7 +14,9 @@ std::string call_in(const std::string& key) {
   return of_call ? key.substr(begin, end - begin) : "";
 }
 
-bool is_call(const std::string& key) { return key.starts_with("call ") && key.ends_with("[0]"); }
+bool is_call(const std::string& key) {
+  return key.starts_with("call ") && key.find("[0", key.rfind('|')) != std::string::npos;
+}
 
 // Up to the gradient with this key, itself included.
 std::size_t passes_to(const std::string& key) {
@@ -82,11 +84,7 @@ void PointsOfRanks::keep_whole_model(ComparedPoint& point) const {
     return part.shape == whole->second[0].shape;
   };
   if (std::ranges::none_of(point.parts, gives_whole)) return;
-  for (std::size_t i = point.parts.size(); i-- > 0;) {
-    if (gives_whole(point.parts[i])) continue;
-    point.parts.erase(point.parts.begin() + static_cast<std::ptrdiff_t>(i));
-    point.ranks.erase(point.ranks.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  leave_out(point, [&](std::size_t i) { return !gives_whole(point.parts[i]); });
 }
 
 // Outside of modules all calls of a rank have to be as many: a stage calls parts of what A calls

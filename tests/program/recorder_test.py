@@ -15,6 +15,7 @@ import sys
 import time
 import types
 import unittest
+import zlib
 
 import program
 
@@ -272,6 +273,53 @@ optimizer.step()
 """
 
 
+APART_SCRIPT = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        parts = [torch.empty_like(x) for _ in range(world)]
+        dist.all_gather(parts, x)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.chunk(world)[rank]
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 5)
+        self.register_buffer("center", torch.zeros(5))
+
+    def forward(self, x):
+        y = self.linear(x)
+        with torch.no_grad():
+            total = y.sum(0)
+            dist.all_reduce(total)
+            self.center = total / (len(x) * world)
+        return y
+
+torch.manual_seed(1)
+model, x = Model(), torch.randn(8, 6).chunk(world)[rank]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+y = model(x)
+if rank == 1:
+    y = y + torch.zeros(5)
+labels = torch.arange(rank * len(x), (rank + 1) * len(x))
+torch.nn.functional.cross_entropy(y @ Gather.apply(y).T, labels).backward()
+for p in model.parameters():
+    dist.all_reduce(p.grad)
+    p.grad /= world
+optimizer.step()
+dist.destroy_process_group()
+"""
+
+
 class Recorder(program.Program):
     def path(self):
         return str(self.folder / "step.json.gz")
@@ -440,6 +488,22 @@ class Recorder(program.Program):
                 self.assertEqual(code, 0, errors)
             self.assertRegex(self.fine("replay", "of_2.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
             self.assertIn("ok: ", self.fine("blame", "of_1.json.gz", "of_2.json.gz"))
+
+    def events(self, name):
+        """The lines of a recording; elements follow them in the file."""
+        return zlib.decompressobj(31).decompress((self.folder / name).read_bytes()).decode()
+
+    def test_functions_and_buffers_of_ranks_that_part_are_recorded(self):
+        """Rank 1 makes one call more."""
+        (self.folder / "train.py").write_text(APART_SCRIPT, encoding="utf-8")
+        for ranks in ("1", "2"):
+            self.fine("record", "--python", sys.executable, "--ranks", ranks, "--processes",
+                      "--out", f"{ranks}.json.gz", "train.py")
+        code, output, _ = self.shardlab("blame", "1.json.gz", "2.json.gz")
+        self.assertEqual(code, 1, output)
+        self.assertIn("dist.all_reduce(gradient)    # of each that the backward of Gather", output)
+        ends = re.findall(r'{"k":"check",.*"name":"center"', self.events("2.json.gz"))
+        self.assertEqual(len(ends), 2)
 
     def test_a_pipeline_is_recorded_from_its_first_message_on(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
@@ -856,6 +920,14 @@ class Recorder(program.Program):
         code, output, _ = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 1)
         self.assertIn("the program failed when it was recorded: RuntimeError", output)
+
+    def test_what_is_compiled_is_recorded_as_its_ops(self):
+        twice = torch.compile(lambda x: torch.relu(x) * 2, fullgraph=True)
+        model = torch.nn.Linear(4, 4)
+        with shardlab_record.record(self.path(), model):
+            twice(model(torch.ones(3, 4))).sum().backward()
+        self.assertRegex(self.fine("replay", "step.json.gz"), r": \d\d results agree, 0 differ")
+        self.assertIn('"aten.relu.default"', self.events("step.json.gz"))
 
     def test_functorch_is_refused_by_name_and_place(self):
         with shardlab_record.record(self.path()):

@@ -213,10 +213,10 @@ class _Names:
             number += 1
         self.kept.append(weakref.ref(model))
 
-    def tensors_of(self, model):
-        """(name, tensor) of its parameters."""
-        begin = self.prefixes[id(model)]
-        return [(begin + plain_path(name), own) for name, own in model.named_parameters()]
+    def tensors_of(self, model, named=None):
+        """(name, tensor) of its parameters, or of what is named in it."""
+        begin, named = self.prefixes[id(model)], named or model.named_parameters()
+        return [(begin + plain_path(name), own) for name, own in named]
 
     def of(self, tensor):
         found = self.given.get(tensor)

@@ -153,6 +153,7 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.labels = {}  # id of a tensor of messages -> what they are, and the tensor
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = _Beside(self.storage_of)  # version, (memory, writes, ..)
+        self.taken = set()  # numbers of values from before
         self.left_out = 0  # values over the limit of which there is no whole
         self.rows = None  # base names of the ops that shardlab has
         self.epoch = 0  # counts unseen writes to tensors, as by a collective
@@ -193,6 +194,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.contexts = [_Below(self)]
         if self.level == "both":
             self.contexts += [enable_python_dispatcher(), _Above(self)]
+        if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+            # What is compiled shows no ops, and with fullgraph=True does not run below a mode.
+            self.contexts.append(torch.compiler.set_stance("force_eager"))
         for context in self.contexts:
             context.__enter__()
         self.above = _OnTop(self.contexts[0])
@@ -337,6 +341,19 @@ class Recorder(_Program, _Values, _Calls, _Types):
                 known = tensor is not None and self.key(tensor) in self.numbers
                 if known and end in ends:
                     self.check(name + end, tensor)
+        for name, buffer in self.written_buffers():
+            self.check(name, buffer)
+
+    def written_buffers(self):
+        """(name, tensor) of buffers that a process of a job has written to, or made anew."""
+        if self.backend in ("none", "local"):
+            return
+        for model in self.names.models:
+            for name, own in self.names.tensors_of(model, model.named_buffers()):
+                number = self.numbers.get(self.key(own))
+                writes = self.writes.get(self.storage_of(self.recorded_part(own)), 0)
+                if number is not None and (writes or number not in self.taken):
+                    yield name, own
 
     def step_is_over(self):
         """The program goes on up to its next forward: where it writes to parameters until then, as

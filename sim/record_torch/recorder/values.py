@@ -274,6 +274,7 @@ class _Values:
         if self.names.given.get(tensor) is not None:
             event["batch"] = True
         event.update(self.describe(tensor))
+        self.taken.add(event["v"])
         if tensor.requires_grad and tensor.is_leaf:
             event["requires_grad"] = True
             self.watch_gradient(tensor, name or "v%d" % event["v"])
