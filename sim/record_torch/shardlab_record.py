@@ -563,6 +563,8 @@ def _share(tensor):
     """This rank's part of the whole's fingerprint; the parts of all ranks add up. None if they do
     not, as for a maximum."""
     mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
+    if _order_of_cuts(tensor.placements, tuple(mesh.shape)) is None:
+        return None
     for placement, place in zip(tensor.placements, mesh.get_coordinate()):
         if isinstance(placement, Replicate):
             if place > 0:
@@ -595,12 +597,10 @@ def _is_uneven(tensor):
     return False
 
 
-def _assembled(tensor, ranks):
-    """The whole of a DTensor whose pieces are all here, without a collective; None if they make
-    none. `ranks` are those of its mesh."""
-    local, sizes = _arrived(tensor._local_tensor), tuple(tensor.device_mesh.shape)
-    placements = tensor.placements
-    order = []  # mesh dims, outermost cut first: a strided shard is cut after those that follow it
+def _order_of_cuts(placements, sizes):
+    """Mesh dims, outermost cut first: a strided shard is cut after those that follow it. None if
+    its pieces are no rows beside each other."""
+    order = []
     for at, placement in reversed(list(enumerate(placements))):
         inner = [x for x in order if _cuts(placements[x]) == _cuts(placement)]
         if type(placement).__name__ == "_StridedShard":
@@ -609,6 +609,17 @@ def _assembled(tensor, ranks):
             order.insert(order.index(inner[-1]) + 1 if inner else 0, at)
         else:
             order.insert(0, at)
+    return order
+
+
+def _assembled(tensor, ranks):
+    """The whole of a DTensor whose pieces are all here, without a collective; None if they make
+    none. `ranks` are those of its mesh."""
+    local, sizes = _arrived(tensor._local_tensor), tuple(tensor.device_mesh.shape)
+    placements = tensor.placements
+    order = _order_of_cuts(placements, sizes)
+    if order is None:
+        return None
 
     def part(place):
         if len(place) == len(order):
@@ -3648,6 +3659,13 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if type(kwargs.get("device")) is int:
             kwargs["device"] = torch.device("cpu")
         kwargs.pop("pin_memory", None)
+        if name == "scaled_dot_product_attention" and isinstance(args[0], DTensor):
+            # PyTorch has rules for the kernels of GPUs alone.
+            from torch.distributed.tensor.experimental import implicit_replication
+
+            attention = torch.nn.attention
+            with attention.sdpa_kernel(attention.SDPBackend.MATH), implicit_replication():
+                return func(*args, **kwargs)
         return func(*args, **kwargs)
 
     def put(self, owner, name, value):
@@ -3723,6 +3741,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             for name in ("current_device_index", "current_device_idx"):
                 self.put(own, name, same["current_device"])
             self.put(own, "synchronize", _synchronize)
+            self.put(own, "device_index", _Nothing)
             self.put(own, "empty_cache", nothing)
             self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
 
@@ -3775,20 +3794,19 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
 
             return run
 
-        for owner in (dist, dist.distributed_c10d):
-            for name in ("init_process_group", "new_group"):
-                self.put(owner, name, moved(getattr(owner, name)))
+        init, group = dist.init_process_group, moved(dist.new_group)
+
+        def begin(backend=None, *args, **kwargs):  # by default, it has nccl for GPUs
+            return moved(init)(backend or "gloo", *args, **kwargs)
+
+        for owner in (dist, dist.distributed_c10d, dist.device_mesh):
+            self.put(owner, "init_process_group", functools.wraps(init)(begin))
+            self.put(owner, "new_group", group)
         self.put(dist, "barrier", without(dist.barrier, "device_ids"))
         self.put(dist.distributed_c10d, "is_nccl_available", lambda: True)
         self.put(dist, "is_nccl_available", lambda: True)
         mesh = dist.device_mesh
-        begin = mesh.DeviceMesh.__init__
-        self.put(
-            mesh.DeviceMesh, "__init__",
-            lambda own, device, *args, **kwargs: begin(
-                own, "cpu" if _is_gpu(device) else device, *args, **kwargs
-            ),
-        )
+        self.put(mesh.DeviceMesh, "__init__", moved(mesh.DeviceMesh.__init__))
         self.put(mesh, "init_device_mesh", moved(mesh.init_device_mesh))
         self.put(dist, "init_device_mesh", mesh.init_device_mesh)
         parallel = torch.nn.parallel.DistributedDataParallel
@@ -4143,7 +4161,7 @@ def _report(given, told, codes, code=1):
             how = "was ended by signal %d" % -own if own < 0 else "has ended with code %d" % own
             fix = "see that it runs by itself: %s %s" % (given_python(), _again(given))
             return _error("rank %d %s" % (rank, how), fix, code)
-    if all(one is not None and one["state"] == "nothing" for one in told):
+    if all(one is None or one["state"] == "nothing" for one in told):
         return _error(
             "no module ran with gradients, so nothing was recorded",
             "with shardlab_record.record('step.json.gz', model): around a step",
@@ -4685,6 +4703,8 @@ def main(words=None):
                 given.ranks,
                 _again(given),
             )
+        if not given.on_cpu and re.search("CUDA|NVIDIA", str(error)):
+            fix = "run it without GPUs: shardlab record --on-cpu %s" % _again(given)
         text = "error: the script failed: %s\n  fix         %s\n" % (type(error).__name__, fix)
         return _tell(given, {"state": "failed", "text": _trace_of(error) + text})
     if recorder is None:

@@ -98,8 +98,22 @@ model = torch.nn.parallel.DistributedDataParallel(
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 model(torch.randn(4, 8, device=rank)).square().mean().backward()
 total = torch.ones(1).cuda(rank)
-dist.all_reduce(total)
+mesh = torch.distributed.device_mesh.init_device_mesh(device_type="cuda", mesh_shape=(2,))
+dist.all_reduce(total, group=mesh.get_group())
 optimizer.step()
+"""
+
+# The mesh makes the process group, and PyTorch has no rule for the attention of CPUs.
+GPU_MESH = """
+import os, torch
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+mesh = init_device_mesh(device_type="cuda", mesh_shape=(2,))
+torch.manual_seed(0)
+q, k, v = (distribute_tensor(torch.randn(2, 4, 6, 8), mesh, [Shard(1)]) for _ in range(3))
+w = torch.nn.Parameter(distribute_tensor(torch.randn(8, 8), mesh, [Shard(0)]))
+y = torch.nn.functional.scaled_dot_product_attention(q @ w, k, v, is_causal=True)
+y.square().mean().backward()
+torch.optim.SGD([w], 0.1).step()
 """
 
 
@@ -159,9 +173,21 @@ for _ in range(2):
         code, _, errors = self.record(GPU_RANKS, "--on-cpu", "--ranks", "2", "--processes")
         self.assertEqual(code, 0, errors)
         self.is_right()
+        for way in ((), ("--processes",)):
+            code, _, errors = self.record(GPU_MESH, "--on-cpu", "--ranks", "2", *way)
+            self.assertEqual(code, 0, errors)
+            self.is_right()
         code, _, errors = self.record(GPU)
         self.assertEqual(code, 1)
         self.assertIn("AssertionError", errors)
+        code, _, errors = self.record("import torch\ntorch.ones(2).cuda()\n")
+        self.assertEqual(code, 1)
+        self.assertIn("shardlab record --on-cpu train.py", errors)
+
+    def test_ranks_that_end_without_a_step_do_not_hang(self):
+        code, _, errors = self.record("raise SystemExit\n", "--ranks", "2", "--processes")
+        self.assertEqual(code, 1)
+        self.assertIn("no module ran with gradients", errors)
 
     def test_elements_over_the_limit_are_in_a_checkpoint(self):
         code, _, errors = self.record(

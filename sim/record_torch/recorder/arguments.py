@@ -305,6 +305,8 @@ def _share(tensor):
     """This rank's part of the whole's fingerprint; the parts of all ranks add up. None if they do
     not, as for a maximum."""
     mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
+    if _order_of_cuts(tensor.placements, tuple(mesh.shape)) is None:
+        return None
     for placement, place in zip(tensor.placements, mesh.get_coordinate()):
         if isinstance(placement, Replicate):
             if place > 0:
@@ -337,12 +339,10 @@ def _is_uneven(tensor):
     return False
 
 
-def _assembled(tensor, ranks):
-    """The whole of a DTensor whose pieces are all here, without a collective; None if they make
-    none. `ranks` are those of its mesh."""
-    local, sizes = _arrived(tensor._local_tensor), tuple(tensor.device_mesh.shape)
-    placements = tensor.placements
-    order = []  # mesh dims, outermost cut first: a strided shard is cut after those that follow it
+def _order_of_cuts(placements, sizes):
+    """Mesh dims, outermost cut first: a strided shard is cut after those that follow it. None if
+    its pieces are no rows beside each other."""
+    order = []
     for at, placement in reversed(list(enumerate(placements))):
         inner = [x for x in order if _cuts(placements[x]) == _cuts(placement)]
         if type(placement).__name__ == "_StridedShard":
@@ -351,6 +351,17 @@ def _assembled(tensor, ranks):
             order.insert(order.index(inner[-1]) + 1 if inner else 0, at)
         else:
             order.insert(0, at)
+    return order
+
+
+def _assembled(tensor, ranks):
+    """The whole of a DTensor whose pieces are all here, without a collective; None if they make
+    none. `ranks` are those of its mesh."""
+    local, sizes = _arrived(tensor._local_tensor), tuple(tensor.device_mesh.shape)
+    placements = tensor.placements
+    order = _order_of_cuts(placements, sizes)
+    if order is None:
+        return None
 
     def part(place):
         if len(place) == len(order):

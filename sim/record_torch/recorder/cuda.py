@@ -75,6 +75,13 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if type(kwargs.get("device")) is int:
             kwargs["device"] = torch.device("cpu")
         kwargs.pop("pin_memory", None)
+        if name == "scaled_dot_product_attention" and isinstance(args[0], DTensor):
+            # PyTorch has rules for the kernels of GPUs alone.
+            from torch.distributed.tensor.experimental import implicit_replication
+
+            attention = torch.nn.attention
+            with attention.sdpa_kernel(attention.SDPBackend.MATH), implicit_replication():
+                return func(*args, **kwargs)
         return func(*args, **kwargs)
 
     def put(self, owner, name, value):
@@ -150,6 +157,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             for name in ("current_device_index", "current_device_idx"):
                 self.put(own, name, same["current_device"])
             self.put(own, "synchronize", _synchronize)
+            self.put(own, "device_index", _Nothing)
             self.put(own, "empty_cache", nothing)
             self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
 
@@ -202,20 +210,19 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
 
             return run
 
-        for owner in (dist, dist.distributed_c10d):
-            for name in ("init_process_group", "new_group"):
-                self.put(owner, name, moved(getattr(owner, name)))
+        init, group = dist.init_process_group, moved(dist.new_group)
+
+        def begin(backend=None, *args, **kwargs):  # by default, it has nccl for GPUs
+            return moved(init)(backend or "gloo", *args, **kwargs)
+
+        for owner in (dist, dist.distributed_c10d, dist.device_mesh):
+            self.put(owner, "init_process_group", functools.wraps(init)(begin))
+            self.put(owner, "new_group", group)
         self.put(dist, "barrier", without(dist.barrier, "device_ids"))
         self.put(dist.distributed_c10d, "is_nccl_available", lambda: True)
         self.put(dist, "is_nccl_available", lambda: True)
         mesh = dist.device_mesh
-        begin = mesh.DeviceMesh.__init__
-        self.put(
-            mesh.DeviceMesh, "__init__",
-            lambda own, device, *args, **kwargs: begin(
-                own, "cpu" if _is_gpu(device) else device, *args, **kwargs
-            ),
-        )
+        self.put(mesh.DeviceMesh, "__init__", moved(mesh.DeviceMesh.__init__))
         self.put(mesh, "init_device_mesh", moved(mesh.init_device_mesh))
         self.put(dist, "init_device_mesh", mesh.init_device_mesh)
         parallel = torch.nn.parallel.DistributedDataParallel

@@ -327,7 +327,7 @@ def _report(given, told, codes, code=1):
             how = "was ended by signal %d" % -own if own < 0 else "has ended with code %d" % own
             fix = "see that it runs by itself: %s %s" % (given_python(), _again(given))
             return _error("rank %d %s" % (rank, how), fix, code)
-    if all(one is not None and one["state"] == "nothing" for one in told):
+    if all(one is None or one["state"] == "nothing" for one in told):
         return _error(
             "no module ran with gradients, so nothing was recorded",
             "with shardlab_record.record('step.json.gz', model): around a step",

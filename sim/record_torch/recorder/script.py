@@ -404,6 +404,8 @@ def main(words=None):
                 given.ranks,
                 _again(given),
             )
+        if not given.on_cpu and re.search("CUDA|NVIDIA", str(error)):
+            fix = "run it without GPUs: shardlab record --on-cpu %s" % _again(given)
         text = "error: the script failed: %s\n  fix         %s\n" % (type(error).__name__, fix)
         return _tell(given, {"state": "failed", "text": _trace_of(error) + text})
     if recorder is None:
