@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
 
