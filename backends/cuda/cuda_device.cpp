@@ -15,7 +15,7 @@
 #include "backends/cuda/table_loops.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_table.h"
 

@@ -6,14 +6,14 @@
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define SHARDLAB_HD __host__ __device__
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
 #define SHARDLAB_APART __noinline__
 #else
 #define SHARDLAB_APART
 #endif
-
-#include <cmath>
-#include <cstdint>
-#include <type_traits>
 
 #include "backends/cuda/table.h"
 #include "kernels/math_functors.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/cuda/table_loops.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
 #include "kernels/promotion.h"

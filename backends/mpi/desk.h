@@ -12,7 +12,7 @@
 #include "backends/mpi/operation.h"
 #include "backends/shared/call.h"
 #include "backends/shared/pieces.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/device.h"
 
 namespace shardlab::mpi {

@@ -1,6 +1,6 @@
 // api.h - the entry points of NCCL and of the CUDA runtime that this backend calls: types, values,
 // and a table of function pointers. Written down here so that the backend compiles where neither is
-// installed; api_check.cpp compares it with nccl.h and cuda_runtime.h where these are.
+// installed; tests/nccl/api_check.cpp compares it with nccl.h and cuda_runtime.h where these are.
 #pragma once
 
 #include <climits>
@@ -16,8 +16,8 @@ using Comm = CommHandle*;
 using Stream = StreamHandle*;
 using Event = EventHandle*;
 
-// Lists of values and of functions: each with the library's own name, so that api_check.cpp holds
-// all of them against it.
+// Lists of values and of functions: each with the library's own name, so that the test holds all of
+// them against it.
 // clang-format off
 #define SHARDLAB_NCCL_RESULTS(F)                                                              \
   F(kSuccess, 0, ncclSuccess) F(kUnhandledCudaError, 1, ncclUnhandledCudaError)               \

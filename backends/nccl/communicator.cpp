@@ -11,7 +11,7 @@
 #include "backends/nccl/exchange.h"
 #include "backends/shared/call.h"
 #include "backends/shared/meeting.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {

@@ -14,7 +14,7 @@
 #include "backends/nccl/route.h"
 #include "backends/shared/pieces.h"
 #include "backends/shared/reduce.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab::nccl {
 

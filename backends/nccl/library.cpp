@@ -3,8 +3,8 @@
 #include "backends/nccl/library.h"
 
 #include <dlfcn.h>
-
 #include <cstddef>
+
 #include <cstring>
 #include <map>
 #include <mutex>

@@ -1,7 +1,6 @@
 // Complex numbers add up as pairs of reals; their products are not left to NCCL. NCCL promises
 // nothing about NaN in an extremum of floats, while ours lets it win: so NCCL gets integers of the
 // same order, in which NaN is the extreme that wins.
-
 #include "backends/nccl/native.h"
 
 #include "backends/shared/ordered.h"

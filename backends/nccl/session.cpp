@@ -33,7 +33,7 @@
 
 #include "backends/nccl/library.h"
 #include "backends/process/last_resort.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab::nccl {

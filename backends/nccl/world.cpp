@@ -1,12 +1,12 @@
 // A process is one rank of one job for its whole life and runs worlds one after the other. The
 // control channel carries NCCL's id, verdicts and the numbers of hosts.
 #include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <mutex>
 #include <optional>
+
+#include <cstdio>
 
 #include "backends/nccl/communicator.h"
 #include "backends/nccl/launch.h"

@@ -14,7 +14,7 @@
 #include "backends/process/messages.h"
 #include "backends/process/places.h"
 #include "backends/process/rendezvous.h"
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab::process {
 

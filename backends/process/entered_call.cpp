@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab::process {
 

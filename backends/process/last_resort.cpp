@@ -1,6 +1,7 @@
 // A thread that sleeps until the call is over.
 #include "backends/process/last_resort.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -2,11 +2,11 @@
 #include "backends/process/lines.h"
 
 #include <unistd.h>
+#include <optional>
 
 #include <cerrno>
 #include <cstdio>
 #include <new>
-#include <optional>
 
 #include "backends/process/stream_socket.h"
 #include "base/error.h"

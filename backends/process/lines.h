@@ -4,13 +4,13 @@
 #pragma once
 
 #include <poll.h>
-
-#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string_view>
+
+#include <atomic>
 #include <functional>
 #include <mutex>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>

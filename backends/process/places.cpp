@@ -2,6 +2,8 @@
 // for torchrun is written under another name first, so that nobody reads a part of it.
 #include "backends/process/places.h"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-
-#include <fmt/format.h>
 
 #include "backends/process/wire.h"
 #include "base/text.h"

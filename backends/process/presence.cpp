@@ -6,16 +6,17 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <chrono>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include "backends/process/socket.h"

@@ -8,10 +8,10 @@
 #include "backends/process/rendezvous.h"
 
 #include <poll.h>
-
 #include <algorithm>
-#include <thread>
 #include <utility>
+
+#include <thread>
 
 #include "backends/process/job_state.h"
 #include "backends/process/presence.h"

@@ -8,15 +8,15 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <memory>
+#include <utility>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <utility>
 
 #include "backends/process/stream_socket.h"
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab::process {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab::process {
 

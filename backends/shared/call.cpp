@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 
 namespace shardlab::backends {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/place_text.h"
-#include "base/text_of_list.h"
+#include "base/rank_context.h"
+#include "base/text.h"
 
 namespace shardlab::backends {
 

@@ -5,12 +5,12 @@
 
 #include <dlfcn.h>
 #include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include <cstdlib>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/program_path.h"

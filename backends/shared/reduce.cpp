@@ -5,10 +5,10 @@
 #include "backends/shared/reduce.h"
 
 #include <algorithm>
-#include <complex>
 #include <type_traits>
 
-#include "base/fix.h"
+#include "base/error.h"
+#include "tensor/visit_elements.h"
 
 namespace shardlab::backends {
 
@@ -251,40 +251,21 @@ void reduce_bool(const Reduction& work) {
 }  // namespace
 
 void reduce(const Reduction& work) {
-  switch (work.dtype) {
-    case DType::kBool:
-      return reduce_bool(work);
-    case DType::kU8:
-      return reduce_integer<std::uint8_t>(work);
-    case DType::kU64:
-      return reduce_integer<std::uint64_t>(work);
-    case DType::kI8:
-      return reduce_integer<std::int8_t>(work);
-    case DType::kI16:
-      return reduce_integer<std::int16_t>(work);
-    case DType::kI32:
-      return reduce_integer<std::int32_t>(work);
-    case DType::kI64:
-      return reduce_integer<std::int64_t>(work);
-    case DType::kF16:
-      return reduce_real<Half>(work);
-    case DType::kBF16:
-      return reduce_real<BFloat16>(work);
-    case DType::kF32:
-      return reduce_real<float>(work);
-    case DType::kF64:
-      return reduce_real<double>(work);
-    case DType::kC64:
-      return reduce_complex<float>(work);
-    case DType::kC128:
-      return reduce_complex<double>(work);
-    case DType::kF8E4M3FN:
-      return reduce_real<Float8E4M3>(work);
-    case DType::kC32:
-    case DType::kBC32:
-      fail(ErrorKind::kUnsupported, Fix{"cast the tensor first, for example to c64"},
-           "tensors of dtype {} cannot be reduced over ranks", to_string(work.dtype));
-  }
+  const bool known = visit_elements(work.dtype, [&](auto example) {
+    using Element = decltype(example);
+    if constexpr (std::is_same_v<Element, bool>) {
+      reduce_bool(work);
+    } else if constexpr (std::is_integral_v<Element>) {
+      reduce_integer<Element>(work);
+    } else if constexpr (kIsComplex<Element>) {
+      reduce_complex<typename Element::value_type>(work);
+    } else {
+      reduce_real<Element>(work);
+    }
+  });
+  if (known) return;
+  fail(ErrorKind::kUnsupported, Fix{"cast the tensor first, for example to c64"},
+       "tensors of dtype {} cannot be reduced over ranks", to_string(work.dtype));
 }
 
 }  // namespace shardlab::backends

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/threads/world.h"
-#include "base/place_text.h"
+#include "base/rank_context.h"
 #include "comm/filling.h"
 #include "comm/observer.h"
 

@@ -10,10 +10,67 @@
 #include "backends/shared/meeting.h"
 #include "backends/threads/crew.h"
 #include "backends/threads/outlook.h"
-#include "backends/threads/rank_mutex.h"
-#include "backends/threads/round.h"
 
 namespace shardlab::threads {
+
+// The guard of data that only ranks touch.
+
+/// A mutex among ranks, not held across a switch. While they share one OS thread no other rank runs
+/// in between, and locking costs a branch: a meeting of many ranks locks as many times. For ranks
+/// and for the scheduler's stall handler, which then runs on the same thread.
+class RankMutex {
+ public:
+  /// `scheduler` outlives the mutex.
+  explicit RankMutex(const Scheduler& scheduler) : scheduler_(scheduler) {}
+  void lock() {
+    if (locks()) mutex_.lock();
+  }
+  void unlock() {
+    if (locks()) mutex_.unlock();
+  }
+
+ private:
+  // The thread sanitizer takes fibers for threads: it must see the guard of data there.
+#ifdef __SANITIZE_THREAD__
+  static bool locks() { return true; }
+#else
+  bool locks() const { return scheduler_.thread_count() > 1; }
+#endif
+
+  const Scheduler& scheduler_;
+  std::mutex mutex_;
+};
+
+// One collective of one group: the table in which its ranks publish their calls.
+
+using backends::Call;
+
+/// A pending call, which must live until its round is over.
+struct Kept {
+  std::size_t rank = 0;  ///< in the group
+  Ref<Counted> call;
+};
+
+/// Guarded by its group's mutex. While it is computed, its calls belong to the rank that computes.
+struct Round {
+  std::uint64_t sequence = 0;
+  std::size_t arrived = 0;
+  bool computing = false;
+  bool torn = false;                     ///< all have entered, but their calls do not fit
+  std::vector<Call*> calls;              ///< by group rank; null: has not entered
+  std::vector<std::uint8_t> blocked;     ///< by group rank: must be woken
+  std::vector<Kept> kept;                ///< those of `calls` that are asynchronous
+  Ref<const backends::Failure> failure;  ///< abandoned: it will never be completed
+
+  void reset(std::uint64_t next, std::size_t size) {
+    sequence = next;
+    arrived = 0;
+    computing = torn = false;
+    calls.assign(size, nullptr);
+    blocked.assign(size, 0);
+    failure = nullptr;
+  }
+};
 
 class World;
 class Group;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "tensor/device.h"
 #include "tensor/pending_storage.h"
 
 namespace shardlab {

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "sim/autopsy/autopsy.h"
 #include "sim/autopsy/flight_values.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/autopsy/autopsy.h"
 #include "sim/autopsy/thread_order.h"

@@ -1,7 +1,7 @@
 // JSON, pushed as a pickle would push it.
 #include <fmt/format.h>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/autopsy/flight_values.h"
 #include "sim/files/json_value.h"
 

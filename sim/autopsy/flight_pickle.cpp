@@ -1,7 +1,7 @@
 // The opcodes of plain values alone, so that nothing can be executed.
 #include <fmt/format.h>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/autopsy/flight_values.h"
 #include "sim/checkpoint/pickle_machine.h"
 

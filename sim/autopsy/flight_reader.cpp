@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/autopsy/flight_values.h"
 #include "sim/files/text_lines.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <map>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 
 namespace shardlab {

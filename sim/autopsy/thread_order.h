@@ -2,6 +2,7 @@
 // those of autograd call as they come. Private to autopsy.cpp.
 #pragma once
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>

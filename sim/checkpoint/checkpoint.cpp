@@ -8,10 +8,9 @@
 #include <filesystem>
 #include <numeric>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 #include "tensor/tensor.h"
 

@@ -1,7 +1,7 @@
 // .metadata is a pickle of records: the state of an object is a dict of its fields, or a tuple of
 // them where its class says so.
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 
 namespace shardlab {

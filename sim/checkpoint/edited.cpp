@@ -8,9 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "base/torch_dtype.h"
 #include "kernels/convert.h"
 

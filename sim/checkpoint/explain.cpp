@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/hash.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "sim/checkpoint/explain.h"
 

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/checkpoint/explain.h"
 
 namespace shardlab {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 #include "tensor/tensor.h"
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/checkpoint/pickle_machine.h"
 

@@ -6,7 +6,7 @@
 
 #include "api/collectives.h"
 #include "api/groups.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "base/text.h"
 #include "mesh/local_shape.h"

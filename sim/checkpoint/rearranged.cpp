@@ -1,7 +1,7 @@
 // Elements in another order, in another dtype, or times a number.
 #include <cstring>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "kernels/convert.h"
 #include "sim/checkpoint/edited.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 
 extern template class nlohmann::basic_json<>;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace shardlab {

@@ -1,5 +1,5 @@
 // Names in the nested dicts and lists of a file of torch.save are joined by dots, as DCP does it.
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/checkpoint/checkpoint_reader.h"
 

@@ -4,15 +4,15 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
+
+#include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/local_shape.h"
 #include "tensor/tensor.h"
 

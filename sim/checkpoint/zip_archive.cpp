@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
 #include "sim/files/json_value.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "sim/autopsy/known_program.h"
 #include "sim/cli/open_recording.h"

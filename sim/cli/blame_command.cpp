@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "sim/checkpoint/file_bytes.h"
-#include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/blame.h"
 #include "sim/files/json_value.h"

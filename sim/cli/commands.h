@@ -21,8 +21,6 @@ namespace shardlab {
 
 struct Promise;
 struct RecordedProgram;
-struct ScenarioResult;
-struct Verdict;
 
 /// Exit codes for scripts: all as expected; an expectation, a value or a fact that fails; wrong use
 /// or a file that cannot run; a defect of shardlab; kOnlyByOthers (sim/world/last_words.h);

@@ -1,7 +1,7 @@
 // The scripts hold the words themselves, so that a key press starts no program.
 #include "sim/cli/completion.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/files/json_value.h"
 
 namespace shardlab {

@@ -1,12 +1,11 @@
 // explain: one call, asked about without a run. A call that one decision answers is asked of the
 // propagator. An op that others make up, and torch's spellings, become a program of one line, which
 // runs on a shape-only mesh: its calls are those that a scenario would make.
-
 #include <charconv>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/read_real.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"

@@ -1,7 +1,7 @@
 // The text and exit code for each exception, in one place for all commands.
 #include <unistd.h>
-
 #include <cstdio>
+
 #include <cstdlib>
 #include <new>
 

@@ -4,7 +4,7 @@
 
 #include "backends/process/control_channel.h"
 #include "backends/process/presence.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/run/process_records.h"
 #include "sim/world/backends.h"

@@ -4,8 +4,8 @@
 
 #include <sys/time.h>
 #include <unistd.h>
-
 #include <atomic>
+
 #include <csignal>
 
 #include "sim/cli/commands.h"

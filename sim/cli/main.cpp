@@ -1,4 +1,6 @@
 // Argument parsing only; the commands are in their own files.
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -7,10 +9,7 @@
 #include <iostream>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "base/version.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/interrupts.h"

@@ -1,9 +1,8 @@
 // `shardlab new`: a first program is a copy of one that is shipped and tested, comments and all.
-
 #include <filesystem>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "sim/cli/run_arguments.h"
 
 namespace shardlab {

@@ -1,12 +1,10 @@
 // plan: the plans of every planner from one type to another, without a run.
-
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "redistribute/between_meshes.h"

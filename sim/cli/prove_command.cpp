@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/open_recording.h"
 #include "sim/cli/recorded_promise.h"

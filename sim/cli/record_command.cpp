@@ -1,13 +1,13 @@
 // `shardlab record`: the user's own Python runs the recorder that is installed with the program.
 #include <unistd.h>
+#include <cstring>
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/program_path.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/recording/merge.h"
 

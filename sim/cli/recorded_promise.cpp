@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/place_text.h"
+#include "base/rank_context.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/replay/played_calls.h"
 

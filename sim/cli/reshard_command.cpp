@@ -2,13 +2,11 @@
 #include "sim/cli/reshard_command.h"
 
 #include <unistd.h>
-
 #include <cstdio>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/shard_pattern.h"
 #include "sim/checkpoint/writer.h"
 #include "sim/cli/spec_arguments.h"

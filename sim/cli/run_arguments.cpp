@@ -4,21 +4,20 @@
 
 #include <sys/ioctl.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 
-#include "base/fix.h"
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
 #include "base/program_path.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "plan/planner_name.h"
-#include "sim/cli/files_below.h"
+#include "sim/cli/options.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/report/log_text.h"

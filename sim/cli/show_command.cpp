@@ -1,7 +1,7 @@
 // show: questions about one type, or about one checkpoint, without a run.
 #include <filesystem>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"

@@ -2,7 +2,7 @@
 // other one.
 #include <unistd.h>
 
-#include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/shrink.h"
 #include "sim/files/json_value.h"

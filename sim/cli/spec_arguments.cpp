@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "api/mesh.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/read_real.h"
 #include "mesh/type_string.h"
 

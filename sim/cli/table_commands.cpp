@@ -3,12 +3,12 @@
 #include <cstdlib>
 
 #include "backends/nccl/launch.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "schema/binder.h"
 #include "schema/op_registry.h"
 #include "sim/checkpoint/file_bytes.h"
-#include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/doctor/doctor.h"
 #include "sim/edit/type_inference.h"

@@ -1,16 +1,15 @@
 // `shardlab test`: many files, one line each, on several threads if runs share nothing. Failures
 // are listed at the end; the exit code says whether all passed.
-
 #include <algorithm>
 #include <memory>
 #include <thread>
 
 #include "backends/process/control_channel.h"
 #include "backends/process/presence.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
-#include "sim/cli/failing_point.h"
 #include "sim/cli/interrupts.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/judge/schedules.h"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
-#include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/files/json_value.h"
 #include "sim/graph/break_check.h"

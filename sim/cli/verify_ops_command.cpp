@@ -1,12 +1,11 @@
 // verify-ops: ops are proven side by side, each by a prover of its own, since the decisions on one
 // op are of no use to another.
-
 #include <algorithm>
 #include <map>
 #include <span>
 #include <thread>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"

@@ -1,10 +1,9 @@
 // The launcher of this process, as backend nccl reads it, and the device it would take.
-
 #include <algorithm>
 
 #include "backends/nccl/launch.h"
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/doctor/probe.h"
 
 namespace shardlab {

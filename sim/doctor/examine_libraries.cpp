@@ -1,5 +1,4 @@
 // The installed MPI, CUDA and NCCL, asked without starting any of them.
-
 #include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
 

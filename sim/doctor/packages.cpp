@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/doctor/probe.h"
 
 namespace shardlab {

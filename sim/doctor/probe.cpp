@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -4,6 +4,7 @@
 #include "sim/doctor/probe.h"
 
 #ifdef __APPLE__
+#include <fmt/core.h>
 #include <fmt/format.h>
 #include <sys/sysctl.h>
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/judge/expected_mistake.h"
 
 namespace shardlab {

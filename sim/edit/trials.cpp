@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "sim/scenario/cause.h"
 #include "sim/scenario/scenario_file.h"

@@ -12,7 +12,7 @@
 #include <map>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "mesh/spec.h"
 #include "sim/language/run/call_names.h"

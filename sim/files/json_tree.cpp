@@ -2,6 +2,7 @@
 // until all are there.
 #include "sim/files/json_tree.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include "sim/files/json_value.h"

@@ -19,6 +19,13 @@ Json read_json(std::string_view text);
 ///   fails  nlohmann's parse_error: no JSON
 Json parsed_json(std::string_view text);
 
+/// A list with of(item) for each item.
+Json json_list(const auto& items, const auto& of) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(of(item));
+  return list;
+}
+
 /// Calls read(). If the JSON has another form than read() takes, as a value of another kind or an
 /// index that does not exist, refuse(text) is called, which throws.
 void read_or_refuse(const auto& read, const auto& refuse) {

@@ -2,6 +2,7 @@
 // of the first primes, as the standard has them.
 #include "sim/files/sha256.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <array>

@@ -3,11 +3,11 @@
 #include "sim/files/text_lines.h"
 
 #include <zlib.h>
-
-#include <array>
 #include <memory>
 
-#include "base/fix.h"
+#include <array>
+
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/policies.h"
 #include "comm/verdict.h"
 #include "schema/op_registry.h"

@@ -1,7 +1,7 @@
 // Errors of the readers have line and field; here they get the file.
 #include "sim/graph/graph_file.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/files/text_lines.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/recording_file.h"

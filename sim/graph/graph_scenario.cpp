@@ -9,8 +9,8 @@
 #include <set>
 
 #include "api/collectives.h"
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/graph/graph_writer.h"

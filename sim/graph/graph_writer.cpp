@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

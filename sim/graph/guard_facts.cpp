@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/policies.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/mesh_layout.h"
 #include "sim/graph/capture.h"
 #include "sim/language/syntax/lexer.h"

@@ -2,7 +2,7 @@
 #include "sim/graph/input_recipe.h"
 
 #include "api/inputs.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/policies.h"
 #include "plan/planner_name.h"
 #include "sim/language/syntax/parser.h"

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/graph/capture.h"
 #include "sim/graph/input_recipe.h"
 #include "sim/language/syntax/constant.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/place_text.h"
+#include "base/rank_context.h"
 
 namespace shardlab {
 

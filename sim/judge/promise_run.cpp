@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/language/run/def_use.h"
 #include "sim/run/program_run.h"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {

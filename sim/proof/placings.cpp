@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace shardlab {
 

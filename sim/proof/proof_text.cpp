@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 
 namespace shardlab {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/program_path.h"
 #include "base/rank_context.h"
 #include "base/read_real.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "schema/op_descriptor.h"
 #include "schema/op_row.h"
 #include "sim/proof/sample_call.h"

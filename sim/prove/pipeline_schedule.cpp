@@ -8,9 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 
 namespace shardlab {
 

@@ -2,12 +2,13 @@
 // next command.
 #include "sim/prove/promise.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 
 namespace shardlab {

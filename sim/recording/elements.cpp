@@ -3,7 +3,7 @@
 
 #include <complex>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/checkpoint/edited.h"
 #include "sim/recording/advice.h"
 

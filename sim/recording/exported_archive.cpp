@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/checkpoint/strided_bytes.h"
 #include "sim/checkpoint/zip_archive.h"
 #include "sim/recording/recorded_values.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/recording/exported_archive.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/recording/exported_arguments.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/recording_file.h"
 #include "sim/recording/side_by_side.h"

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/recording/advice.h"
 #include "tensor/host.h"
 

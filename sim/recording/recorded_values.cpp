@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/saturating.h"
 #include "mesh/spec.h"
 #include "sim/files/json_value.h"

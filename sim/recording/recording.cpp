@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "sim/checkpoint/edited.h"
 #include "sim/checkpoint/zip_archive.h"
 #include "sim/files/sha256.h"

@@ -3,13 +3,13 @@
 #include "sim/recording/recording_file.h"
 
 #include <zlib.h>
+#include <utility>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <utility>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/checkpoint/zip_archive.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/advice.h"

@@ -4,7 +4,7 @@
 #include <set>
 #include <span>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/mesh_views.h"
 #include "mesh/spec.h"
 #include "sim/recording/advice.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -7,9 +7,8 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

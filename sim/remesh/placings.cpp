@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 
 namespace shardlab {
 

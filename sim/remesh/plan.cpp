@@ -10,9 +10,8 @@
 #include <unordered_set>
 #include <variant>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "schema/op_row.h"
 #include "sim/remesh/sequence_dims.h"
 #include "trace/graph.h"

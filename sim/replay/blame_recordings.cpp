@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/replay/collective_edits.h"
 #include "sim/replay/comparison.h"
 #include "sim/replay/difference_text.h"

@@ -10,7 +10,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/replay/difference_text.h"
 #include "sim/replay/event_flow.h"
 #include "sim/replay/library_nodes.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/verify/global_value.h"
 #include "tensor/host.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "ops/core/meta.h"
 #include "schema/op_registry.h"

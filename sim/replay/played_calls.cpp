@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "base/place_text.h"
-#include "base/text_of_list.h"
+#include "base/rank_context.h"
+#include "base/text.h"
 #include "sim/log/trace.h"
 #include "sim/replay/recorded_world.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/replay/event_flow.h"
 #include "sim/verify/held_numbers.h"
 #include "tensor/host.h"

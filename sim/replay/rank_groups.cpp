@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

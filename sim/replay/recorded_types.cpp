@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/type_string.h"
 #include "sim/replay/explain.h"
 #include "sim/replay/fingerprint.h"

@@ -4,7 +4,7 @@
 
 #include "backends/fake/communicator.h"
 #include "backends/fake/shape_device.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/device_mesh.h"
 #include "dispatch/all_ops.h"
 #include "sim/world/devices.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/verify/held_numbers.h"

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/saturating.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/elements.h"

@@ -5,7 +5,7 @@
 
 #include "api/distribute.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/tensor_dim.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/holdings.h"
 #include "sim/report/text_table.h"

@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 
 namespace shardlab {

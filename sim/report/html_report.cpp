@@ -12,7 +12,7 @@
 #include <optional>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/files/json_value.h"
@@ -204,20 +204,18 @@ Json wrong_json(const std::vector<ValueReport>& values) {
 // The last event of each rank of a run that stopped.
 Json ranks_json(const Verdict& verdict) {
   constexpr std::array kStates = {"runs", "waits", "ended", "failed", "does not answer"};
-  Json json = Json::array();
-  for (const RankReport& rank : verdict.ranks) {
-    json.push_back({{"rank", rank.rank},
-                    {"alike", rank.alike},
-                    {"state", kStates.at(static_cast<std::size_t>(rank.state))},
-                    {"what", rank.what},
-                    {"op", rank.op},
-                    {"group", rank.group},
-                    {"call", rank.call},
-                    {"where", rank.where},
-                    {"does", rank.does},
-                    {"waits_for", rank.missing.empty() ? "" : fold_ranks(rank.missing)}});
-  }
-  return json;
+  return json_list(verdict.ranks, [&](const RankReport& rank) -> Json {
+    return {{"rank", rank.rank},
+            {"alike", rank.alike},
+            {"state", kStates.at(static_cast<std::size_t>(rank.state))},
+            {"what", rank.what},
+            {"op", rank.op},
+            {"group", rank.group},
+            {"call", rank.call},
+            {"where", rank.where},
+            {"does", rank.does},
+            {"waits_for", rank.missing.empty() ? "" : fold_ranks(rank.missing)}};
+  });
 }
 
 // The user's lines that the comments of a generated program name, as "train.py:12": text; of files

@@ -107,12 +107,10 @@ std::string memory_curve(const std::vector<MemoryPoint>& points) {
 }
 
 Json timeline_json(const std::vector<MemoryPoint>& points) {
-  Json list = Json::array();
-  for (const MemoryPoint& point : points) {
-    list.push_back(peak_json(
-        {.bytes = point.bytes, .held = point.held, .line = point.line, .pass = point.pass}));
-  }
-  return list;
+  return json_list(points, [](const MemoryPoint& point) {
+    return peak_json(
+        {.bytes = point.bytes, .held = point.held, .line = point.line, .pass = point.pass});
+  });
 }
 
 }  // namespace shardlab

@@ -14,7 +14,6 @@
 
 #include "mesh/local_shape.h"
 #include "schema/op_row.h"
-#include "sim/report/decision_text.h"
 
 namespace shardlab {
 

@@ -2,11 +2,11 @@
 #include "sim/report/ops_text.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
+#include <fnmatch.h>
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
@@ -129,18 +129,17 @@ std::string ops_text(const OpRegistry& registry, std::string_view name,
 }
 
 std::string ops_json(const OpRegistry& registry, std::string_view name) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const OpRow* row : named_rows(registry, name)) {
-    list.push_back({{"op", row->name()},
-                    {"schema", row->op.text()},
-                    {"rule", rule_text(*row)},
-                    {"runs", row->runs()},
-                    {"gradient", static_cast<bool>(row->gradient)},
-                    {"variant_of", row->base != nullptr ? row->base->name() : ""},
-                    {"why", row->why},
-                    {"source", source_text(*row)}});
-  }
-  return list.dump();
+  const auto facts = [](const OpRow* row) -> Json {
+    return {{"op", row->name()},
+            {"schema", row->op.text()},
+            {"rule", rule_text(*row)},
+            {"runs", row->runs()},
+            {"gradient", static_cast<bool>(row->gradient)},
+            {"variant_of", row->base != nullptr ? row->base->name() : ""},
+            {"why", row->why},
+            {"source", source_text(*row)}};
+  };
+  return json_list(named_rows(registry, name), facts).dump();
 }
 
 }  // namespace shardlab

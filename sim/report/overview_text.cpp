@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/outcome_text.h"

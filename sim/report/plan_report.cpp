@@ -8,9 +8,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
-#include "plan/state.h"
 #include "plan/whole.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab {

@@ -1,6 +1,7 @@
 // report_lines.h - the options of a report on a run, and its lines.
 #pragma once
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include "ops/core/meta.h"
 #include "ops/core/rules.h"
+#include "propagate/elements.h"
 #include "schema/binder.h"
 #include "schema/op_row.h"
 
@@ -100,21 +101,8 @@ class Example {
   }
 
   std::string rows_of(const OpSchema& schema) const {
-    MetaList metas;
-    const auto add = [&](const Argument& value) {
-      metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
-    };
-    for (std::size_t i = 0; i < schema.args.size(); ++i) {
-      if (!row_.op.arguments[i].type.is_tensor()) continue;
-      const Argument& value = schema.args[i];
-      if (!value.is_list()) {
-        add(value);
-        continue;
-      }
-      for (const Argument& element : value.list()) add(element);
-    }
     try {
-      const OutputMetas outputs = infer_metas(row_, schema.args, std::move(metas));
+      const OutputMetas outputs = infer_outputs(schema);
       std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
       if (!row_.out_variant()) {
         for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);

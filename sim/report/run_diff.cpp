@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"

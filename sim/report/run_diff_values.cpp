@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/dtype.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 #include "sim/report/run_diff.h"
 

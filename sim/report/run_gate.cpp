@@ -8,9 +8,8 @@
 #include <cmath>
 #include <map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/files/json_value.h"
 #include "sim/report/overview_text.h"
 

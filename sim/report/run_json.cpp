@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "kernels/matmul.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
@@ -40,17 +40,9 @@ Json printed_json(const Run& run) {
 }
 
 Json specs_json(const std::vector<const DTensorSpec*>& specs, const TypeWriter& type) {
-  Json list = Json::array();
-  for (const DTensorSpec* spec : specs) {
-    list.push_back(spec == nullptr ? Json(nullptr) : Json(type(*spec)));
-  }
-  return list;
-}
-
-Json types_json(const std::vector<TensorMeta>& metas) {
-  Json list = Json::array();
-  for (const TensorMeta& meta : metas) list.push_back(type_string(meta));
-  return list;
+  return json_list(specs, [&](const DTensorSpec* spec) {
+    return spec == nullptr ? Json(nullptr) : Json(type(*spec));
+  });
 }
 
 std::string placements_text(const std::vector<const DTensorSpec*>& specs) {
@@ -64,11 +56,8 @@ std::string placements_text(const std::vector<const DTensorSpec*>& specs) {
 Json steps_json(const Plan& plan) {
   Json steps = Json::array();
   for (const PlanStep& step : plan.steps) {
-    Json dims = Json::array();
-    for (const std::size_t mesh_dim : step.mesh_dims) {
-      dims.push_back(plan.source->layout()->names()[mesh_dim]);
-    }
-    steps.push_back({{"mesh_dims", dims},
+    const auto name = [&](std::size_t dim) { return plan.source->layout()->names()[dim]; };
+    steps.push_back({{"mesh_dims", json_list(step.mesh_dims, name)},
                      {"from", to_string(step.from)},
                      {"to", to_string(step.to)},
                      {"communicates", step.communicates()}});
@@ -87,6 +76,7 @@ Json collective_json(const CollectiveRecord& record) {
 }
 
 Json event_json(const TraceEvent& event, const TypeWriter& type) {
+  const auto meta_type = [](const TensorMeta& meta) { return type_string(meta); };
   Json json = {
       {"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
   switch (event.kind) {
@@ -100,8 +90,8 @@ Json event_json(const TraceEvent& event, const TypeWriter& type) {
       break;
     case TraceEvent::Kind::kLocal:
       json["local_op"] = event.local->row->name();
-      json["inputs"] = types_json(event.local->inputs);
-      json["outputs"] = types_json(event.local->outputs);
+      json["inputs"] = json_list(event.local->inputs, meta_type);
+      json["outputs"] = json_list(event.local->outputs, meta_type);
       break;
     case TraceEvent::Kind::kRedistribution:
       json["redistribute"] = {{"source", type(*event.redistribution.source)},
@@ -210,17 +200,15 @@ Json value_json(const ValueReport& value) {
 }
 
 Json sums_json(const Run& run) {
-  Json sums = Json::array();
-  for (const CollectiveSum& sum : collective_sums(run)) {
-    sums.push_back({{"kind", to_string(sum.kind)},
-                    {"group", sum.group.name},
-                    {"ranks", sum.group.size},
-                    {"forward", sum.forward},
-                    {"backward", sum.backward},
-                    {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
-                    {"predicted_us", json_number(sum.predicted_us)}});
-  }
-  return sums;
+  return json_list(collective_sums(run), [](const CollectiveSum& sum) -> Json {
+    return {{"kind", to_string(sum.kind)},
+            {"group", sum.group.name},
+            {"ranks", sum.group.size},
+            {"forward", sum.forward},
+            {"backward", sum.backward},
+            {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
+            {"predicted_us", json_number(sum.predicted_us)}};
+  });
 }
 
 Json links_json(const Run& run) {
@@ -286,11 +274,9 @@ void add_lines(const ScenarioResult& result, Json& json) {
   const std::vector<LineVisit> visits = line_visits(result.run.events);
   json["lines"] = lines_json(result, visits);
   json["order"] = order_json(visits);
-  json["work"] = Json::array();
-  for (const RankWork& work : rank_works(result.run, visits)) {
-    json["work"].push_back(
-        {{"ranks", work.ranks}, {"flops", work.flops}, {"op_bytes", work.bytes}});
-  }
+  json["work"] = json_list(rank_works(result.run, visits), [](const RankWork& work) -> Json {
+    return {{"ranks", work.ranks}, {"flops", work.flops}, {"op_bytes", work.bytes}};
+  });
 }
 
 Json place_json(const StepPlace& place) {
@@ -345,11 +331,9 @@ Json value_counts_json(const ValueCounts& counts) {
 }
 
 Json expectations_json(const std::vector<ExpectationReport>& expectations) {
-  Json json = Json::array();
-  for (const ExpectationReport& one : expectations) {
-    json.push_back({{"what", one.what}, {"met", one.met}, {"text", one.text}});
-  }
-  return json;
+  return json_list(expectations, [](const ExpectationReport& one) -> Json {
+    return {{"what", one.what}, {"met", one.met}, {"text", one.text}};
+  });
 }
 
 Json outcomes_json(const ValueCounts& counts) {
@@ -433,11 +417,9 @@ Json facts_of_run(const ScenarioResult& result) {
 
 std::string run_json(const ScenarioResult& result) {
   Json json = facts_of_run(result);
-  json["events"] = Json::array();
   const TypeWriter type = writer_of(result.run);
-  for (const TraceEvent& event : result.run.events) {
-    json["events"].push_back(event_json(event, type));
-  }
+  const auto written = [&](const TraceEvent& event) { return event_json(event, type); };
+  json["events"] = json_list(result.run.events, written);
   return json.dump();
 }
 
@@ -458,10 +440,9 @@ Json decision_of(const OpSchema& schema, const DecisionRecord& record, const Typ
                                     {"selected", record.selected[i] == static_cast<int>(c)}});
     }
   }
-  json["rejected"] = Json::array();
-  for (const RejectedRow& row : record.rejected) {
-    json["rejected"].push_back({{"row", row.row}, {"reason", row.reason}});
-  }
+  json["rejected"] = json_list(record.rejected, [](const RejectedRow& row) -> Json {
+    return {{"row", row.row}, {"reason", row.reason}};
+  });
   return json;
 }
 

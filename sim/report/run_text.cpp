@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "kernels/matmul.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/report/collective_sums.h"

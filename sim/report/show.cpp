@@ -11,7 +11,6 @@
 #include <map>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/report/grid.h"

@@ -1,5 +1,4 @@
 // The facts of show.cpp as JSON, with the pieces of at most 65,536 ranks.
-
 #include "mesh/type_string.h"
 #include "sim/files/json_value.h"
 #include "sim/report/holdings.h"

@@ -1,6 +1,7 @@
 // Blanks at the end of a line are left out.
 #include "sim/report/text_table.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>

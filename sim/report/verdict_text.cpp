@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/report/outcome_text.h"
 #include "sim/report/run_listing.h"
 

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
 #include "sim/report/line_reports.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {

@@ -4,17 +4,17 @@
 #include "sim/run/program_run.h"
 
 #include <zlib.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <map>
+
+#include <filesystem>
 #include <thread>
 
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "backends/fake/shape_device.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_views.h"
 #include "mesh/seen_mesh.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "autograd/grad_node.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "base/text.h"
 #include "sim/language/values/dict_entries.h"

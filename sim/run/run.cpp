@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"

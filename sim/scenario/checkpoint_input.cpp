@@ -1,9 +1,8 @@
 // Elements of the input's own dtype stay as the file has them; others become numbers.
 #include "sim/scenario/checkpoint_input.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/checkpoint/checkpoint.h"
 #include "sim/recording/elements.h"
 

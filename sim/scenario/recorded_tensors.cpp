@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <mutex>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "sim/recording/advice.h"
 #include "sim/recording/elements.h"

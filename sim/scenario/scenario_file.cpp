@@ -11,10 +11,9 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/read_real.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/call.h"
 #include "plan/planner_name.h"
 #include "sim/language/run/interpreter.h"

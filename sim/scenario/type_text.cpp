@@ -3,7 +3,7 @@
 // point to the user's text.
 #include "sim/scenario/type_text.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "base/torch_dtype.h"
 #include "mesh/type_string.h"

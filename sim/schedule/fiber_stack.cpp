@@ -7,12 +7,12 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <utility>
 
 #include "base/error.h"
 #include "sim/schedule/stack_map.h"

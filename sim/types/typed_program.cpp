@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "autograd/grad_mode.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/process_group.h"
 #include "dispatch/plain_calls.h"
 #include "propagate/propagator.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 #include "sim/verify/extent.h"
 

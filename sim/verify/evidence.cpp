@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"

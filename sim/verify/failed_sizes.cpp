@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/type_text.h"

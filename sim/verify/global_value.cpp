@@ -12,7 +12,7 @@
 #include <limits>
 #include <optional>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/log/marks.h"
 #include "sim/verify/roles.h"
 

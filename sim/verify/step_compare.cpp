@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"

@@ -1,4 +1,5 @@
 // Calls in words.
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include "sim/verify/step_verdict.h"

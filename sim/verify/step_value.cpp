@@ -9,7 +9,7 @@
 
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"

@@ -9,7 +9,7 @@
 #include "backends/nccl/nccl.h"
 #include "backends/threads/threads.h"
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda.h"
 #include "backends/nccl/nccl.h"
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "kernels/cpu_kernels.h"
 
 namespace shardlab {

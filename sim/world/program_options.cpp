@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backends/process/control_channel.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/world/spmd.h"
 
 namespace shardlab {

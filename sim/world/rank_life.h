@@ -13,8 +13,6 @@
 
 namespace shardlab {
 
-class Communicator;
-
 /// The words for an exception that says nothing.
 inline constexpr const char* kUnknownException = "an exception of unknown type";
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backends/process/control_channel.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/policies.h"
 #include "base/rank_context.h"
 #include "dispatch/all_ops.h"

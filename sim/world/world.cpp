@@ -7,17 +7,17 @@
 
 #include <dlfcn.h>
 #include <zlib.h>
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <utility>
+
+#include <fstream>
 
 #include "backends/process/control_channel.h"
 #include "backends/process/messages.h"
 #include "backends/threads/threads.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/program_path.h"
 #include "base/text.h"
 #include "base/version.h"

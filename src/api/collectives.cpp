@@ -11,9 +11,9 @@
 #include "autograd/at_place.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/tensor_dim.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

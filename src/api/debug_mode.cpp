@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "api/groups.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "mesh/type_string.h"
 #include "trace/digest.h"

@@ -5,7 +5,7 @@
 
 #include "api/terms.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "dispatch/prepare.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "autograd/grad_node.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/observer.h"
 #include "dispatch/plain_calls.h"
 

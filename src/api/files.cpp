@@ -15,7 +15,7 @@
 #include "api/groups.h"
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/host.h"
 
 namespace shardlab {

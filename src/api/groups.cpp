@@ -5,10 +5,9 @@
 
 #include "api/mesh.h"
 #include "autograd/at_place.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/mesh_views.h"

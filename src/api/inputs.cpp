@@ -7,7 +7,7 @@
 
 #include "api/distribute.h"
 #include "autograd/autograd.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/rank_context.h"
 #include "dispatch/factory.h"

@@ -7,11 +7,10 @@
 
 #include <charconv>
 
-#include "api/distribute.h"
 #include "autograd/at_place.h"
 #include "autograd/program.h"
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/mesh_views.h"

@@ -11,7 +11,7 @@
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
 #include "autograd/tape.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "mesh/type_string.h"
 

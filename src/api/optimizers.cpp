@@ -10,7 +10,7 @@
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/type_string.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"

@@ -10,7 +10,7 @@
 #include "api/mesh.h"
 #include "autograd/at_place.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/shard_pattern.h"

@@ -1,7 +1,7 @@
 // A method of a tensor, x.sum(), is the function of that name with x first.
 #include "api/tensor_ops.h"
 #include "autograd/tape.h"
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

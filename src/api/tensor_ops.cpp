@@ -5,7 +5,7 @@
 
 #include "autograd/at_place.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/host.h"
 
 namespace shardlab {

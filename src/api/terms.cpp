@@ -4,7 +4,7 @@
 // value.
 #include "api/terms.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "tensor/host.h"

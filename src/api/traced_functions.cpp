@@ -4,7 +4,7 @@
 #include "api/groups.h"
 #include "api/mesh.h"
 #include "autograd/autograd.h"
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -1,6 +1,7 @@
 // Backward: gradients flow from results to leaves in the order of the reference's engine.
-#include <algorithm>
 #include <boost/container/small_vector.hpp>
+
+#include <algorithm>
 #include <span>
 #include <unordered_map>
 #include <utility>

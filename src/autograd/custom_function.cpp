@@ -10,7 +10,6 @@
 #include "autograd/grad_mode.h"
 #include "autograd/hook_scope.h"
 #include "autograd/on_tape.h"
-#include "autograd/row_node.h"
 #include "autograd/view.h"
 #include "base/error.h"
 #include "mesh/type_string.h"

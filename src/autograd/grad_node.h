@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+
 #include <functional>
 #include <memory>
 #include <span>

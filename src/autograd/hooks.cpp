@@ -5,7 +5,7 @@
 #include "autograd/hook_scope.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "tensor/device.h"
 
 namespace shardlab {

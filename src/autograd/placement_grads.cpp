@@ -1,15 +1,13 @@
 // Differentiable redistribute, from_local and to_local.
-
 #include "autograd/autograd.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
-#include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
 #include "schema/calls.h"

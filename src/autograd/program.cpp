@@ -7,7 +7,7 @@
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
 #include "autograd/view.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "dispatch/prepare.h"
 #include "mesh/local_shape.h"

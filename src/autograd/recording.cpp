@@ -1,7 +1,6 @@
 // Calls with a tape.
 #include "autograd/autograd.h"
 #include "autograd/on_tape.h"
-#include "autograd/row_node.h"
 #include "autograd/view.h"
 #include "base/memory_account.h"
 #include "base/rank_context.h"

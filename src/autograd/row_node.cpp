@@ -7,10 +7,9 @@
 #include <bit>
 
 #include "autograd/view.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "base/value_scope.h"
 #include "dispatch/local_call.h"
-#include "mesh/type_string.h"
 #include "ops/core/gradient_math.h"
 #include "schema/op_row.h"
 

@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

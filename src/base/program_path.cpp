@@ -7,7 +7,7 @@
 #include <cstdint>
 #endif
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -2,9 +2,14 @@
 // each switch.
 #include "base/rank_context.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
+
+std::string place_text(const SourcePosition& position) {
+  if (!position.in_cpp()) return fmt::format("line {}", position.line);
+  return fmt::format("{}:{}", position.file, position.line);
+}
 
 thread_local constinit RankContext* running_rank = nullptr;
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace shardlab {
@@ -37,6 +38,8 @@ struct SourcePosition {
   std::int32_t column = 0;  ///< from 1; 0: in a program in C++
   bool in_cpp() const { return file != nullptr && column == 0; }
 };
+/// "line 12", or of a program in C++ "step.cpp:12".
+std::string place_text(const SourcePosition& position);
 
 /// Meaning of a plain tensor next to a DTensor (D-6): refused, or a replica on every mesh dim.
 enum class MixedTensors : std::uint8_t { kRefuse, kReplicate };

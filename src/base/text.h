@@ -1,9 +1,10 @@
-// text.h - texts for messages and reports: amounts, ranks, escapes, names that were meant.
+// text.h - texts for messages and reports: lists, amounts, ranks, escapes, names that were meant.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,24 @@
 #include <vector>
 
 namespace shardlab {
+
+/// The entries, as fmt writes them, with `separator` between them: "8, 16" for {8, 16}; "" for
+/// none. A function of ours for each kind of list: fmt::join writes out its whole formatter anew in
+/// every file that calls it, half a second each.
+std::string text_of_list(std::span<const std::int64_t> values, std::string_view separator);
+std::string text_of_list(std::span<const int> values, std::string_view separator);
+std::string text_of_list(std::span<const std::size_t> values, std::string_view separator);
+std::string text_of_list(std::span<const std::string> values, std::string_view separator);
+std::string text_of_list(std::span<const std::string_view> values, std::string_view separator);
+std::string text_of_list(const std::set<std::string>& values, std::string_view separator);
+
+/// The parts of a text between separators, empty ones, too; one part of an empty text. They point
+/// into the text.
+std::vector<std::string_view> parts_of_text(std::string_view text, std::string_view separator);
+
+/// The rows of a table that is text: its lines, without empty ones and those that begin with "#". A
+/// line that ends with a backslash goes on in the next, behind the blanks there.
+std::vector<std::string> rows_of_table(std::string_view text);
 
 /// "1.5 KiB", "640 B": at least three digits, four where the next unit is near.
 std::string bytes_text(double bytes);

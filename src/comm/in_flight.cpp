@@ -2,8 +2,8 @@
 // side, which share no element.
 #include "comm/in_flight.h"
 
-#include "base/fix.h"
-#include "base/place_text.h"
+#include "base/error.h"
+#include "base/rank_context.h"
 
 namespace shardlab {
 

@@ -1,7 +1,7 @@
 // The typed calls of a communicator: check the arguments, fill in a Call, perform it, and answer
 // for groups of one. The meta of the result follows from the call alone (result_meta), so that
 // backends need not be given it.
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "tensor/device.h"
 

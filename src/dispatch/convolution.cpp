@@ -125,47 +125,39 @@ class Cutting {
         mesh_(mesh) {}
 
   /// The input with all columns that this rank's outputs read.
-  Tensor with_halo(Tensor input) const {
-    for (const SpatialCut& cut : cuts_) {
-      input = exchange_halo(
-          input, cut.tensor_dim, mesh_->group(cut.mesh_dim),
-          [&](std::int64_t index) { return own_input(cut, index); },
-          [&](std::int64_t index) { return needed_input(cut, index); });
-    }
-    return input;
+  Tensor with_halo(const Tensor& input) const {
+    return exchanged(input, &Cutting::own_input, &Cutting::needed_input);
   }
   /// The gradient of the output with all columns that read this rank's inputs.
-  Tensor gradient_with_halo(Tensor gradient) const {
-    for (const SpatialCut& cut : cuts_) {
-      gradient = exchange_halo(
-          gradient, cut.tensor_dim, mesh_->group(cut.mesh_dim),
-          [&](std::int64_t index) { return own_output(cut, index); },
-          [&](std::int64_t index) { return needed_output(cut, index); });
-    }
-    return gradient;
+  Tensor gradient_with_halo(const Tensor& gradient) const {
+    return exchanged(gradient, &Cutting::own_output, &Cutting::needed_output);
   }
   /// Padding as the kernel sees it between with_halo's input and this rank's outputs.
-  Dims forward_padding() const {
-    Dims padding = windows_.padding;
-    for (const SpatialCut& cut : cuts_) {
-      const std::int64_t first = own_output(cut, index(cut)).begin;
-      std::int64_t& amount = padding[cut.tensor_dim - 2];
-      amount += needed_input(cut, index(cut)).begin - first * windows_.stride[cut.tensor_dim - 2];
-    }
-    return padding;
-  }
+  Dims forward_padding() const { return padding(&Cutting::needed_input, &Cutting::own_output); }
   /// The same between this rank's inputs and gradient_with_halo's gradient.
-  Dims backward_padding() const {
-    Dims padding = windows_.padding;
-    for (const SpatialCut& cut : cuts_) {
-      const std::int64_t first = needed_output(cut, index(cut)).begin;
-      padding[cut.tensor_dim - 2] +=
-          own_input(cut, index(cut)).begin - first * windows_.stride[cut.tensor_dim - 2];
-    }
-    return padding;
-  }
+  Dims backward_padding() const { return padding(&Cutting::own_input, &Cutting::needed_output); }
 
  private:
+  using RangeOf = DimRange (Cutting::*)(const SpatialCut&, std::int64_t index) const;
+
+  Tensor exchanged(Tensor piece, RangeOf own, RangeOf needed) const {
+    for (const SpatialCut& cut : cuts_) {
+      piece = exchange_halo(
+          piece, cut.tensor_dim, mesh_->group(cut.mesh_dim),
+          [&](std::int64_t index) { return (this->*own)(cut, index); },
+          [&](std::int64_t index) { return (this->*needed)(cut, index); });
+    }
+    return piece;
+  }
+  Dims padding(RangeOf inputs, RangeOf outputs) const {
+    Dims padding = windows_.padding;
+    for (const SpatialCut& cut : cuts_) {
+      const std::size_t dim = cut.tensor_dim - 2;
+      const std::int64_t first = (this->*outputs)(cut, index(cut)).begin;
+      padding[dim] += (this->*inputs)(cut, index(cut)).begin - first * windows_.stride[dim];
+    }
+    return padding;
+  }
   std::int64_t index(const SpatialCut& cut) const { return (*mesh_->coordinate())[cut.mesh_dim]; }
   std::int64_t count(const SpatialCut& cut) const { return mesh_->layout()->size(cut.mesh_dim); }
   DimRange own_input(const SpatialCut& cut, std::int64_t index) const {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "kernels/kernel_id.h"
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"

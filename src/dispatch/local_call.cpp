@@ -6,10 +6,9 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/memory_account.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "kernels/pointwise.h"
 #include "mesh/type_string.h"

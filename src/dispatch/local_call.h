@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+
 #include <span>
 
 #include "schema/calls.h"

@@ -9,7 +9,6 @@
 
 #include "base/rank_context.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
 #include "kernels/kernel_id.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
 #include "kernels/strided_loop.h"
@@ -19,46 +19,8 @@ namespace shardlab {
 
 namespace {
 
-template <typename T>
-struct Tag {
-  using type = T;
-};
-
-// Calls visit(Tag<T>{}) with the storage type of `dtype`.
-void with_storage_type(DType dtype, auto&& visit) {
-  switch (dtype) {
-    case DType::kBool:
-      return visit(Tag<bool>{});
-    case DType::kU8:
-      return visit(Tag<std::uint8_t>{});
-    case DType::kU64:
-      return visit(Tag<std::uint64_t>{});
-    case DType::kI8:
-      return visit(Tag<std::int8_t>{});
-    case DType::kI16:
-      return visit(Tag<std::int16_t>{});
-    case DType::kI32:
-      return visit(Tag<std::int32_t>{});
-    case DType::kI64:
-      return visit(Tag<std::int64_t>{});
-    case DType::kF16:
-      return visit(Tag<Half>{});
-    case DType::kBF16:
-      return visit(Tag<BFloat16>{});
-    case DType::kF32:
-      return visit(Tag<float>{});
-    case DType::kF64:
-      return visit(Tag<double>{});
-    case DType::kC64:
-      return visit(Tag<std::complex<float>>{});
-    case DType::kC128:
-      return visit(Tag<std::complex<double>>{});
-    case DType::kF8E4M3FN:
-      return visit(Tag<Float8E4M3>{});
-    case DType::kC32:
-    case DType::kBC32:
-      break;
-  }
+void with_storage_type(DType dtype, const auto& visit) {
+  if (visit_elements(dtype, visit)) return;
   fail(ErrorKind::kUnsupported, Fix{"use complex64 instead: x.to(torch.complex64)"},
        "no kernel reads or writes {}", to_string(dtype));
 }
@@ -185,10 +147,10 @@ void convert_run(const MutableElementRun& to, const ElementRun& from, std::int64
   if (has_parts(from.dtype) && !is_complex(to.dtype) && to.dtype != DType::kBool) {
     return convert_run(to, {from.data, 2 * from.stride, real_dtype(from.dtype)}, count);
   }
-  with_storage_type(to.dtype, [&](auto to_tag) {
-    with_storage_type(from.dtype, [&](auto from_tag) {
-      using To = typename decltype(to_tag)::type;
-      using From = typename decltype(from_tag)::type;
+  with_storage_type(to.dtype, [&](auto to_example) {
+    with_storage_type(from.dtype, [&](auto from_example) {
+      using To = decltype(to_example);
+      using From = decltype(from_example);
       if constexpr (kDirect<To, From>) {
         convert_typed<To, From>(to, from, count);
       } else {

@@ -25,21 +25,14 @@ CpuKernelTable make_table() {
   for (std::size_t id = 0; id < shared.size(); ++id) {
     if (shared[id] != nullptr) table.set(static_cast<KernelId>(id), run_shared);
   }
-  add_cpu_normalization_kernels(table);
-  add_cpu_softmax_kernels(table);
-  add_factorization_kernels(table);
-  add_fourier_kernels(table);
-  add_grid_sample_kernels(table);
-  add_histogram_kernels(table);
-  add_linalg_kernels(table);
-  add_random_law_kernels(table);
-  add_rejection_law_kernels(table);
-  add_segment_kernels(table);
-  add_sequence_kernels(table);
-  add_singular_value_kernels(table);
-  add_spectrum_kernels(table);
-  add_symmetric_spectrum_kernels(table);
-  add_triangle_kernels(table);
+  for (auto* const add :
+       {add_cpu_normalization_kernels, add_cpu_softmax_kernels, add_factorization_kernels,
+        add_fourier_kernels, add_grid_sample_kernels, add_histogram_kernels, add_linalg_kernels,
+        add_random_law_kernels, add_rejection_law_kernels, add_segment_kernels,
+        add_sequence_kernels, add_singular_value_kernels, add_spectrum_kernels,
+        add_symmetric_spectrum_kernels, add_triangle_kernels}) {
+    add(table);
+  }
   return table;
 }
 
@@ -48,16 +41,12 @@ CpuKernelTable make_table() {
 const KernelTable& shared_kernels() {
   static const KernelTable table = [] {
     KernelTable filled;
-    add_convolution_kernels(filled);
-    add_drawing_kernels(filled);
-    add_lookup_kernels(filled);
-    add_moving_kernels(filled);
-    add_normalization_kernels(filled);
-    add_pointwise_kernels(filled);
-    add_product_kernels(filled);
-    add_reduction_kernels(filled);
-    add_resample_kernels(filled);
-    add_sorting_kernels(filled);
+    for (auto* const add :
+         {add_convolution_kernels, add_drawing_kernels, add_lookup_kernels, add_moving_kernels,
+          add_normalization_kernels, add_pointwise_kernels, add_product_kernels,
+          add_reduction_kernels, add_resample_kernels, add_sorting_kernels}) {
+      add(filled);
+    }
     return filled;
   }();
   return table;

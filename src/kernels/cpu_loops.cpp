@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/scratch.h"
 #include "kernels/strided_loop.h"
 #include "tensor/cpu_device.h"

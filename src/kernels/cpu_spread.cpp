@@ -1,6 +1,5 @@
 // Means and squared distances from them on the CPU, for variances: two sums in f64, in the order of
 // all reductions (row_reduce.h), so that results do not depend on the layout of a tensor.
-
 #include <cmath>
 
 #include "kernels/cpu_loops.h"

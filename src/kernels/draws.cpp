@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 

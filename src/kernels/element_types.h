@@ -2,20 +2,14 @@
 #pragma once
 
 #include <bit>
-#include <complex>
 #include <cstdint>
 #include <type_traits>
 
-#include "base/dtype.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/eigen_core.h"
+#include "tensor/visit_elements.h"
 
 namespace shardlab {
-
-template <typename T>
-inline constexpr bool kIsComplex = false;
-template <typename T>
-inline constexpr bool kIsComplex<std::complex<T>> = true;
 
 /// Kernels compute in five types: every integer in i64 (stores wrap), f16 and bf16 in f32.
 inline DType compute_dtype(DType dtype) {

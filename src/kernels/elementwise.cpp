@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/convert.h"
 #include "kernels/strided_loop.h"
 

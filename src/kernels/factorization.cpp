@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matrices.h"
@@ -16,11 +16,9 @@ namespace {
 
 // linalg_qr(A, mode): Q, R
 void qr_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const std::string* text = optional_text_arg(call, 1);
   const std::string mode = text == nullptr ? "reduced" : *text;
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> q(call.outputs[0]), r(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
       const PackedQr<T> qr = packed_qr<T>(a[i]);
@@ -40,17 +38,14 @@ void qr_kernel(const KernelCall& call) {
 
 // geqrf(A): R and below it the reflections, their factors
 void geqrf_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> packed(call.outputs[0]), factors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
       const PackedQr<T> qr = packed_qr<T>(a[i]);
       packed.append(qr.packed);
       for (const T factor : qr.factors) factors.append_number(factor);
     }
-    packed.store();
-    factors.store();
+    store_all(packed, factors);
   });
 }
 
@@ -191,9 +186,7 @@ class Bunch {
 
 // linalg_ldl_factor_ex(self, *, hermitian, check_errors): LD, pivots, info
 void ldl_factor_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> packed(call.outputs[0]);
     Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -202,9 +195,7 @@ void ldl_factor_kernel(const KernelCall& call) {
       for (const std::int64_t pivot : factors.pivots()) pivots.append_number(pivot);
       info.append_number(factors.info());
     }
-    packed.store();
-    pivots.store();
-    info.store();
+    store_all(packed, pivots, info);
   });
 }
 

@@ -2,7 +2,7 @@
 // has been checked before.
 #include "kernels/kernel_args.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/tensor_dim.h"
 #include "kernels/eigen_core.h"
 

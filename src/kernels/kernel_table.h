@@ -38,33 +38,18 @@ using CpuKernelTable = KernelsById<CpuKernel>;
 const KernelTable& shared_kernels();
 
 // One function per family.
-void add_convolution_kernels(KernelTable& table);
-void add_drawing_kernels(KernelTable& table);
-void add_lookup_kernels(KernelTable& table);
-void add_moving_kernels(KernelTable& table);
-void add_normalization_kernels(KernelTable& table);
-void add_pointwise_kernels(KernelTable& table);
-void add_product_kernels(KernelTable& table);
-void add_reduction_kernels(KernelTable& table);
-void add_resample_kernels(KernelTable& table);
-void add_sorting_kernels(KernelTable& table);
+using AddFamily = void(KernelTable& table);
+AddFamily add_convolution_kernels, add_drawing_kernels, add_lookup_kernels, add_moving_kernels,
+    add_normalization_kernels, add_pointwise_kernels, add_product_kernels, add_reduction_kernels,
+    add_resample_kernels, add_sorting_kernels;
 
 // The CPU's own: those that no other device has, and six that it has twice, for their marks of
 // speed (tests/bench/kernel_bench): softmax, log_softmax, layer norm, and their gradients.
-void add_cpu_normalization_kernels(CpuKernelTable& table);
-void add_cpu_softmax_kernels(CpuKernelTable& table);
-void add_factorization_kernels(CpuKernelTable& table);
-void add_fourier_kernels(CpuKernelTable& table);
-void add_grid_sample_kernels(CpuKernelTable& table);
-void add_histogram_kernels(CpuKernelTable& table);
-void add_linalg_kernels(CpuKernelTable& table);
-void add_random_law_kernels(CpuKernelTable& table);
-void add_rejection_law_kernels(CpuKernelTable& table);
-void add_segment_kernels(CpuKernelTable& table);
-void add_sequence_kernels(CpuKernelTable& table);
-void add_singular_value_kernels(CpuKernelTable& table);
-void add_spectrum_kernels(CpuKernelTable& table);
-void add_symmetric_spectrum_kernels(CpuKernelTable& table);
-void add_triangle_kernels(CpuKernelTable& table);
+using AddCpuFamily = void(CpuKernelTable& table);
+AddCpuFamily add_cpu_normalization_kernels, add_cpu_softmax_kernels, add_factorization_kernels,
+    add_fourier_kernels, add_grid_sample_kernels, add_histogram_kernels, add_linalg_kernels,
+    add_random_law_kernels, add_rejection_law_kernels, add_segment_kernels, add_sequence_kernels,
+    add_singular_value_kernels, add_spectrum_kernels, add_symmetric_spectrum_kernels,
+    add_triangle_kernels;
 
 }  // namespace shardlab

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matrices.h"
@@ -82,10 +82,8 @@ Matrix<T> solve(const Factors<T>& factors, Matrix<T> b, bool turned) {
 
 // linalg_lu_factor_ex(A, *, pivot, check_errors): LU, pivots, info
 void lu_factor_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const bool pivot = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> lu(call.outputs[0]);
     Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -94,9 +92,7 @@ void lu_factor_kernel(const KernelCall& call) {
       append_exchanged(pivots, factors);
       info.append_number(factors.info);
     }
-    lu.store();
-    pivots.store();
-    info.store();
+    store_all(lu, pivots, info);
   });
 }
 
@@ -120,8 +116,7 @@ void factorise_each(const KernelCall& call, std::size_t first, Of of) {
     lu.append(factors.lu);
     append_exchanged(pivots, factors);
   }
-  lu.store();
-  pivots.store();
+  store_all(lu, pivots);
 }
 
 // _linalg_det(A): determinant, LU, pivots
@@ -153,16 +148,13 @@ void slogdet_kernel(const KernelCall& call) {
       sign.append_number(direction);
       size.append_number(logs);
     });
-    sign.store();
-    size.store();
+    store_all(sign, size);
   });
 }
 
 // linalg_inv_ex(A, *, check_errors): inverse, info
 void inv_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> inverse(call.outputs[0]);
     Written<std::int64_t> info(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -171,8 +163,7 @@ void inv_kernel(const KernelCall& call) {
       inverse.append(solve<T>(factors, Matrix<T>::Identity(n, n), false));
       info.append_number(factors.info);
     }
-    inverse.store();
-    info.store();
+    store_all(inverse, info);
   });
 }
 
@@ -202,10 +193,7 @@ void solve_kernel(const KernelCall& call) {
         result.append(Matrix<T>(solve<T>(factors, b[i].transpose(), true).transpose()));
       }
     }
-    result.store();
-    lu.store();
-    pivots.store();
-    info.store();
+    store_all(result, lu, pivots, info);
   });
 }
 
@@ -296,10 +284,8 @@ void unpack(const KernelCall& call, std::int64_t count, bool data, bool pivots, 
 
 // linalg_lu(A, *, pivot): P, L, U; without pivots P is empty
 void lu_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const bool pivot = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     unpack<T>(call, a.count(), true, pivot,
               [&](std::int64_t i) { return factorise<T>(a[i], pivot); });
   });

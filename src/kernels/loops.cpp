@@ -1,9 +1,8 @@
 // Steps of kernels that are one loop and its memory.
 #include "kernels/loops.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/element_types.h"
-#include "kernels/math_functors.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/eigen_core.h"
 #include "kernels/elementwise.h"
 #include "kernels/scratch.h"
@@ -111,6 +111,12 @@ class Batch {
   Scratch<T> elements_;
 };
 
+/// Calls visit(a) with the matrices of the call's first argument in its wide type.
+void with_matrices(const KernelCall& call, const auto& visit) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&]<typename T>(T) { visit(Batch<T>(self)); });
+}
+
 /// Pivots, a list for each matrix; the front may be stretched to `batch`.
 class Pivots {
  public:
@@ -147,6 +153,9 @@ class Written {
   Scratch<T> elements_;
   std::int64_t next_ = 0;
 };
+
+/// store() of each.
+void store_all(const auto&... results) { (results.store(), ...); }
 
 /// Each matrix of the result = of(a matrix of each given tensor), whose fronts are stretched to
 /// that of the result.

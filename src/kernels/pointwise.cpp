@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/element_types.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"

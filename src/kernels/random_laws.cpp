@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/cpu_loops.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"

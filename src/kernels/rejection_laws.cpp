@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/position_laws.h"

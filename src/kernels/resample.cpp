@@ -1,14 +1,13 @@
 // Upsampling and pooling, with the places of resampling.h. Sums are of f64, dim by dim; the parts
 // of complex numbers are along one more.
-#include "kernels/resampling.h"
-
 #include <algorithm>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/element_types.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
+#include "kernels/resampling.h"
 
 namespace shardlab {
 

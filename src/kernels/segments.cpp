@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scatter_reduction.h"

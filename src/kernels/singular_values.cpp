@@ -1,11 +1,11 @@
 // Singular values of the last two dims: Jacobi's rotations, by Eigen, of the triangle that our
 // reflections leave, so that its time grows with the shorter side.
-#include "kernels/eigen_core.h"
-
 #include <Eigen/SVD>
+
 #include <algorithm>
 #include <utility>
 
+#include "kernels/eigen_core.h"
 #include "kernels/kernel_table.h"
 #include "kernels/reflections.h"
 
@@ -67,10 +67,8 @@ SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
 
 // _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
 void svd_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> u(call.outputs[0]), vh(call.outputs[2]);
     Written<double> s(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {

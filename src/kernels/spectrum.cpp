@@ -1,12 +1,12 @@
 // Eigenvalues of the last two dims, of matrices without symmetry. Eigen iterates; the steps before
 // and after are our reflections, since Eigen's own would take most of the time that a build needs.
-#include "kernels/eigen_core.h"
-
 #include <Eigen/Eigenvalues>
+
 #include <cmath>
 #include <complex>
 
-#include "base/fix.h"
+#include "base/error.h"
+#include "kernels/eigen_core.h"
 #include "kernels/kernel_table.h"
 #include "kernels/reflections.h"
 
@@ -97,9 +97,7 @@ Matrix<Number> eigenvectors_of(const Triangular& a) {
 
 // linalg_eig(A): eigenvalues, eigenvectors, complex
 void eig_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<Number> values(call.outputs[0]), vectors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
       if (a[i].size() == 0) continue;
@@ -113,8 +111,7 @@ void eig_kernel(const KernelCall& call) {
       values.append((triangular.values * scale).eval());
       vectors.append(eigenvectors_of(triangular));
     }
-    values.store();
-    vectors.store();
+    store_all(values, vectors);
   });
 }
 

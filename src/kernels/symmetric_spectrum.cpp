@@ -1,10 +1,10 @@
 // Eigenvalues of symmetric matrices, the last two dims. As in spectrum.cpp Eigen iterates, between
 // reflections of our own.
-#include "kernels/eigen_core.h"
-
 #include <Eigen/Eigenvalues>
+
 #include <string>
 
+#include "kernels/eigen_core.h"
 #include "kernels/kernel_table.h"
 #include "kernels/reflections.h"
 
@@ -14,12 +14,10 @@ namespace {
 
 // _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
 void eigh_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const std::string* triangle = optional_text_arg(call, 1);
   const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
   const bool wanted = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<double> values(call.outputs[0]);
     Written<T> vectors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {

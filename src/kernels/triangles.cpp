@@ -40,17 +40,14 @@ void triangular_solve_kernel(const KernelCall& call) {
       result.append(x);
       copy.append(a[i]);
     }
-    result.store();
-    copy.store();
+    store_all(result, copy);
   });
 }
 
 // linalg_cholesky_ex(self, *, upper, check_errors): L, info: the first minor that is not positive
 void cholesky_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
   const bool upper = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&]<typename T>(T) {
-    const Batch<T> a(self);
+  with_matrices(call, [&]<typename T>(const Batch<T>& a) {
     Written<T> result(call.outputs[0]);
     Written<std::int64_t> info(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
@@ -69,8 +66,7 @@ void cholesky_kernel(const KernelCall& call) {
       result.append(l);
       info.append_number(failed);
     }
-    result.store();
-    info.store();
+    store_all(result, info);
   });
 }
 

@@ -4,12 +4,12 @@
 // So nested, uneven and empty shards need no cases of their own. If only plain shards cut a dim,
 // the piece is a single run, and local_chunk() follows its two ends without a list.
 #include "mesh/local_shape.h"
-#include "mesh/placement_dims.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/fix.h"
+#include "base/error.h"
+#include "mesh/placement_dims.h"
 
 namespace shardlab {
 namespace {

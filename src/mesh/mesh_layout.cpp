@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/spec.h"
 
 namespace shardlab {

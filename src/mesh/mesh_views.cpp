@@ -9,9 +9,8 @@
 #include <iterator>
 #include <set>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/spec.h"
 
 namespace shardlab {

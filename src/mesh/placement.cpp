@@ -1,10 +1,11 @@
 // Text, hash and the few questions about placements. Table shapes of mask partials are interned, so
 // that a placement stays a small value without memory of its own.
 #include "mesh/placement.h"
-#include "base/text_of_list.h"
-#include "mesh/placement_dims.h"
 
 #include <fmt/format.h>
+
+#include "base/text.h"
+#include "mesh/placement_dims.h"
 
 #include <algorithm>
 #include <bit>

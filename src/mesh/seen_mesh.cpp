@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/mesh_views.h"
 
 namespace shardlab {

@@ -1,7 +1,7 @@
 // A size is open where "_" is the first letter of a dim, outside of the names of mesh dims.
 #include "mesh/shard_pattern.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

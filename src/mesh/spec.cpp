@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "mesh/intern_table.h"
 #include "mesh/placement_dims.h"
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/dtensor.h"
 #include "mesh/local_shape.h"
 

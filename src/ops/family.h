@@ -2,21 +2,19 @@
 // kernels, and gradients and decompositions as programs of other ops.
 #pragma once
 
-#include "base/fix.h"                 // IWYU pragma: export
-#include "base/fixed_text.h"          // IWYU pragma: export
-#include "base/text_of_list.h"        // IWYU pragma: export
-#include "kernels/kernel_id.h"        // IWYU pragma: export
-#include "ops/core/arguments.h"       // IWYU pragma: export
-#include "ops/core/derived.h"         // IWYU pragma: export
-#include "ops/core/factor_rule.h"     // IWYU pragma: export
-#include "ops/core/gradient_math.h"   // IWYU pragma: export
-#include "ops/core/gradient_shape.h"  // IWYU pragma: export
-#include "ops/core/holomorphic.h"     // IWYU pragma: export
-#include "ops/core/matmul.h"          // IWYU pragma: export
-#include "ops/core/meta.h"            // IWYU pragma: export
-#include "ops/core/pointwise.h"       // IWYU pragma: export
-#include "ops/core/rules.h"           // IWYU pragma: export
-#include "ops/core/view_meta.h"       // IWYU pragma: export
-#include "ops/register.h"             // IWYU pragma: export
-#include "schema/op_registry.h"       // IWYU pragma: export
-#include "schema/op_row.h"            // IWYU pragma: export
+#include "base/error.h"              // IWYU pragma: export
+#include "base/fixed_text.h"         // IWYU pragma: export
+#include "base/text.h"               // IWYU pragma: export
+#include "kernels/kernel_id.h"       // IWYU pragma: export
+#include "ops/core/arguments.h"      // IWYU pragma: export
+#include "ops/core/derived.h"        // IWYU pragma: export
+#include "ops/core/factor_rule.h"    // IWYU pragma: export
+#include "ops/core/gradient_math.h"  // IWYU pragma: export
+#include "ops/core/matmul.h"         // IWYU pragma: export
+#include "ops/core/meta.h"           // IWYU pragma: export
+#include "ops/core/pointwise.h"      // IWYU pragma: export
+#include "ops/core/rules.h"          // IWYU pragma: export
+#include "ops/core/view_meta.h"      // IWYU pragma: export
+#include "ops/register.h"            // IWYU pragma: export
+#include "schema/op_registry.h"      // IWYU pragma: export
+#include "schema/op_row.h"           // IWYU pragma: export

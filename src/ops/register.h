@@ -8,76 +8,34 @@ class OpRegistry;
 
 void register_families(OpRegistry& registry);
 
-// Families of each wing; each is one file with one table: src/ops/<wing>/<name>.cpp.
+/// Adds the rows of one family: a file with one table, src/ops/<wing>/<name>.cpp.
+using RegisterFamily = void(OpRegistry& registry);
 // create
-void register_copy(OpRegistry& registry);
-void register_create(OpRegistry& registry);
-void register_range_programs(OpRegistry& registry);
+RegisterFamily register_copy, register_create, register_range_programs;
 // elementwise
-void register_activation(OpRegistry& registry);
-void register_arithmetic(OpRegistry& registry);
-void register_complex(OpRegistry& registry);
-void register_elementary(OpRegistry& registry);
-void register_fake_quantize(OpRegistry& registry);
-void register_foreach(OpRegistry& registry);
-void register_fused_steps(OpRegistry& registry);
-void register_logic(OpRegistry& registry);
-void register_slopes(OpRegistry& registry);
-void register_special(OpRegistry& registry);
+RegisterFamily register_activation, register_arithmetic, register_complex, register_elementary,
+    register_fake_quantize, register_foreach, register_fused_steps, register_logic, register_slopes,
+    register_special;
 // index
-void register_data_programs(OpRegistry& registry);
-void register_embedding_bag(OpRegistry& registry);
-void register_index(OpRegistry& registry);
-void register_index_programs(OpRegistry& registry);
-void register_lookup(OpRegistry& registry);
+RegisterFamily register_data_programs, register_embedding_bag, register_index,
+    register_index_programs, register_lookup;
 // linalg
-void register_contraction(OpRegistry& registry);
-void register_distance(OpRegistry& registry);
-void register_factorization(OpRegistry& registry);
-void register_fourier(OpRegistry& registry);
-void register_least_squares(OpRegistry& registry);
-void register_linalg(OpRegistry& registry);
-void register_linalg_programs(OpRegistry& registry);
-void register_matrix(OpRegistry& registry);
-void register_scaled_products(OpRegistry& registry);
-void register_short_time(OpRegistry& registry);
+RegisterFamily register_contraction, register_distance, register_factorization, register_fourier,
+    register_least_squares, register_linalg, register_linalg_programs, register_matrix,
+    register_scaled_products, register_short_time;
 // loss
-void register_loss(OpRegistry& registry);
-void register_loss_parallel(OpRegistry& registry);
-void register_margin_loss(OpRegistry& registry);
-void register_pointwise_loss(OpRegistry& registry);
+RegisterFamily register_loss, register_loss_parallel, register_margin_loss, register_pointwise_loss;
 // nn
-void register_attention(OpRegistry& registry);
-void register_channel_norm(OpRegistry& registry);
-void register_convolution(OpRegistry& registry);
-void register_grid_sample(OpRegistry& registry);
-void register_group_norm(OpRegistry& registry);
-void register_norm(OpRegistry& registry);
-void register_pooling(OpRegistry& registry);
-void register_recurrent(OpRegistry& registry);
-void register_resample(OpRegistry& registry);
+RegisterFamily register_attention, register_channel_norm, register_convolution,
+    register_grid_sample, register_group_norm, register_norm, register_pooling, register_recurrent,
+    register_resample;
 // reduce
-void register_along_dim(OpRegistry& registry);
-void register_counting(OpRegistry& registry);
-void register_finite_difference(OpRegistry& registry);
-void register_histogram(OpRegistry& registry);
-void register_reduction(OpRegistry& registry);
-void register_segments(OpRegistry& registry);
-void register_spread(OpRegistry& registry);
-void register_statistics(OpRegistry& registry);
+RegisterFamily register_along_dim, register_counting, register_finite_difference,
+    register_histogram, register_reduction, register_segments, register_spread, register_statistics;
 // shape
-void register_diagonal(OpRegistry& registry);
-void register_join(OpRegistry& registry);
-void register_query(OpRegistry& registry);
-void register_rearrange(OpRegistry& registry);
-void register_select(OpRegistry& registry);
-void register_stacking(OpRegistry& registry);
-void register_view(OpRegistry& registry);
-void register_windows(OpRegistry& registry);
+RegisterFamily register_diagonal, register_join, register_query, register_rearrange,
+    register_select, register_stacking, register_view, register_windows;
 // torch
-void register_alias(OpRegistry& registry);
-void register_composite(OpRegistry& registry);
-void register_functional(OpRegistry& registry);
-void register_prims(OpRegistry& registry);
+RegisterFamily register_alias, register_composite, register_functional, register_prims;
 
 }  // namespace shardlab

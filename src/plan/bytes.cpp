@@ -1,6 +1,5 @@
 // The planner `bytes`: A* over placements, orders and exchanges of whole pieces. The estimate of
 // the remaining cost is BytesSpace::bound, which never overestimates.
-
 #include <algorithm>
 #include <bit>
 #include <queue>

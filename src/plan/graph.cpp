@@ -7,7 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "plan/cost.h"
 
 namespace shardlab {

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "plan/state.h"
-
 namespace shardlab {
 namespace {
 

@@ -5,16 +5,13 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/core/meta.h"
 #include "schema/list_element.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-namespace {
-
-/// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
 MetaList argument_metas(const OpSchema& schema) {
   MetaList metas;
   const auto add = [&](const Argument& value) {
@@ -31,8 +28,6 @@ MetaList argument_metas(const OpSchema& schema) {
   }
   return metas;
 }
-
-}  // namespace
 
 OutputMetas infer_outputs(const OpSchema& schema) {
   return infer_metas(*schema.row, schema.args, argument_metas(schema));

@@ -6,6 +6,8 @@
 
 namespace shardlab {
 
+/// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
+MetaList argument_metas(const OpSchema& schema);
 /// Global metadata of a call's results (K-22).
 OutputMetas infer_outputs(const OpSchema& schema);
 

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/core/rules.h"
 #include "schema/op_row.h"
 

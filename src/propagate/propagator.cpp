@@ -8,9 +8,7 @@
 #include <map>
 #include <span>
 
-#include "base/text_of_list.h"
-#include "mesh/type_string.h"
-#include "ops/core/meta.h"
+#include "base/text.h"
 #include "plan/shared_cache.h"
 #include "propagate/elements.h"
 #include "propagate/nearest_placements.h"

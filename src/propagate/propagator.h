@@ -7,10 +7,27 @@
 #include <memory>
 
 #include "plan/plan.h"
-#include "propagate/decision_record.h"
 #include "schema/op_strategy.h"
 
 namespace shardlab {
+
+// The reasons for a decision, as data.
+
+/// A rule row, or a combination of rows, that was dropped.
+struct RejectedRow {
+  std::string row;  ///< "(S(0), R) -> S(0)" on one mesh dim, or a whole-mesh combination
+  std::string reason;
+};
+
+/// The reasons for a decision. Made on request only: a decision is a pure function, so it can be
+/// made again at any time.
+struct DecisionRecord {
+  std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
+  std::vector<int> selected;           ///< index into each
+  std::vector<RejectedRow> rejected;
+  std::string choice;  ///< the rule of the selection that decided, in words
+  OutputSharding sharding;
+};
 
 class OpRegistry;
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/device_mesh.h"
 #include "comm/filling.h"
 #include "comm/observer.h"

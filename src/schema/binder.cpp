@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "schema/list_count.h"
-
 namespace shardlab {
 namespace {
 

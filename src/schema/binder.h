@@ -13,6 +13,14 @@
 
 namespace shardlab {
 
+// The number of elements that a list argument may have.
+
+/// "bool[3]" is a mask, an element for each result; "int[2]" may be given shorter and longer.
+inline bool takes_count(const SchemaType& type, std::size_t count) {
+  const bool mask = type.kind == TypeKind::kBool && type.list_size > 0;
+  return !mask || count == static_cast<std::size_t>(type.list_size);
+}
+
 struct OpRow;
 
 /// Arguments as a caller wrote them. Lists of ints may be Dims or lists of numbers.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

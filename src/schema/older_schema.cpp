@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/hash.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 
 namespace shardlab::older {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "schema/schema_queries.h"

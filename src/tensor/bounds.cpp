@@ -3,7 +3,7 @@
 #include "tensor/bounds.h"
 
 #include "base/error.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -16,7 +16,7 @@
 
 #include <sys/mman.h>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "base/scheduler.h"
 #include "tensor/bounds.h"

@@ -2,10 +2,10 @@
 // there already, in order, are converted in place.
 #include "tensor/host.h"
 
-#include <complex>
 #include <cstring>
 
-#include "base/fix.h"
+#include "base/error.h"
+#include "tensor/visit_elements.h"
 
 namespace shardlab {
 
@@ -34,38 +34,19 @@ std::span<const std::byte> bytes_of(const Tensor& tensor, std::vector<std::byte>
 
 namespace {
 
-// Calls visit(T{}) with the stored element type of a real dtype.
-void with_stored_type(DType dtype, auto visit) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return visit(std::uint8_t{});
-    case DType::kI8:
-      return visit(std::int8_t{});
-    case DType::kI16:
-      return visit(std::int16_t{});
-    case DType::kI32:
-      return visit(std::int32_t{});
-    case DType::kI64:
-      return visit(std::int64_t{});
-    case DType::kU64:
-      return visit(std::uint64_t{});
-    case DType::kF16:
-      return visit(Half{});
-    case DType::kBF16:
-      return visit(BFloat16{});
-    case DType::kF8E4M3FN:
-      return visit(Float8E4M3{});
-    case DType::kF32:
-    case DType::kC64:
-      return visit(float{});
-    case DType::kF64:
-    case DType::kC128:
-      return visit(double{});
-    case DType::kC32:
-    case DType::kBC32:
-      break;
-  }
+// Calls visit(T{}) with the type that stores truth values, reals and parts of complex numbers.
+void with_stored_type(DType dtype, const auto& visit) {
+  const bool known = visit_elements(dtype, [&](auto example) {
+    using T = decltype(example);
+    if constexpr (std::is_same_v<T, bool>) {
+      visit(std::uint8_t{});
+    } else if constexpr (kIsComplex<T>) {
+      visit(typename T::value_type{});
+    } else {
+      visit(example);
+    }
+  });
+  if (known) return;
   fail(ErrorKind::kUnsupported, Fix{"cast the tensor to a dtype of 32 or 64 bits first"},
        "values of dtype {} cannot be read or written", to_string(dtype));
 }

@@ -1,6 +1,7 @@
 // Numbers as Python prints them: the shortest text that reads back as the same value.
 #include "tensor/scalar.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <cmath>

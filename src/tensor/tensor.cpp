@@ -3,7 +3,7 @@
 // (writable()), so that no rank sees another one's write.
 #include "tensor/tensor.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"
 

@@ -5,7 +5,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/hooks.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {

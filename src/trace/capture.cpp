@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/policies.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/type_string.h"
 #include "plan/plan.h"
 #include "trace/guards.h"

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "tensor/host.h"
 

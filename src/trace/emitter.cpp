@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "autograd/program.h"
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
 #include "tensor/device.h"

@@ -2,7 +2,7 @@
 // read, and a replay that reads others is refused.
 #include "trace/graph_break.h"
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 #include <complex>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -2,15 +2,14 @@
 // fields that hold their default are not. The same functions read: a field that is not of its kind,
 // that is unknown or that contradicts the lines before it is named with its line. A file is trusted
 // only as far as it is long: counts follow from lines, never the other way round.
-#include "trace/graph_objects.h"
-
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/mesh_layout.h"
 #include "tensor/tensor.h"
 #include "trace/graph_fields.h"
+#include "trace/graph_objects.h"
 
 namespace shardlab {
 

@@ -1,7 +1,7 @@
 // One line is one object.
 #include "trace/graph_json.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "trace/graph_objects.h"
 
 namespace shardlab {

@@ -2,7 +2,7 @@
 // own.
 #include "trace/graph_meshes.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/mesh_views.h"
 #include "mesh/spec.h"
 

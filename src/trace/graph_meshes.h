@@ -11,8 +11,6 @@
 
 namespace shardlab {
 
-class DTensorSpec;
-
 /// The layouts of a graph's meshes on one rank, in its order. Used by that rank.
 class GraphMeshes {
  public:

@@ -2,8 +2,9 @@
 // Only for src/trace and its tests.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json.hpp>
+
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "trace/graph_meshes.h"
 

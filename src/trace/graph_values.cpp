@@ -2,7 +2,7 @@
 // results of one node.
 #include "trace/graph_values.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

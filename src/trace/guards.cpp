@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {

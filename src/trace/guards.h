@@ -14,8 +14,6 @@
 
 namespace shardlab {
 
-class MeshLayout;
-
 /// A guard with the fact found in its place: "(nothing)" where there is no such fact.
 struct CheckedGuard {
   Guard guard;

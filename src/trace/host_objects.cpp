@@ -8,7 +8,7 @@
 #include <limits>
 #include <typeinfo>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 
 namespace shardlab {

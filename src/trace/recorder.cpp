@@ -42,6 +42,38 @@ void for_each_result_of(const Results& results, const auto& visit) {
   }
 }
 
+// An item of a list of sizes that is not the capture's own makes it a list of arguments.
+void put_number(GraphArgument& argument, const Recorder::SizeArgument& follows) {
+  if (!follows.item) {
+    argument.value = follows.number;
+    return;
+  }
+  if (const auto* sizes = std::get_if<Dims>(&argument.value)) {
+    std::vector<GraphArgument> items;
+    for (const std::int64_t size : *sizes) items.push_back({Scalar(size)});
+    argument.value = std::move(items);
+  }
+  std::get<std::vector<GraphArgument>>(argument.value).at(*follows.item).value = follows.number;
+}
+
+// Sizes that are written out; -1 and 1 mean the same for tensors of any size.
+bool writes_sizes(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (row.op.arguments[i].type.name != "SymInt") continue;
+    const auto size = [](std::int64_t value) { return value != 1 && value != -1; };
+    if (args[i].is_ints() && std::ranges::any_of(args[i].ints(), size)) return true;
+    if (args[i].is_scalar() && args[i].scalar().is_integral() && size(args[i].scalar().to_int())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+GraphArgument argument_of(const Recorder::Number& number) {
+  if (const auto* known = std::get_if<NumberRef>(&number)) return {*known};
+  return {Scalar(std::get<std::int64_t>(number))};
+}
+
 }  // namespace
 
 // Records everything inside of the event that runs.
@@ -186,37 +218,6 @@ GraphNode Recorder::begun(NodeKind kind, std::vector<GraphArgument> args) {
   return node;
 }
 
-namespace {
-
-// An item of a list of sizes that is not the capture's own makes it a list of arguments.
-void put_number(GraphArgument& argument, const Recorder::SizeArgument& follows) {
-  if (!follows.item) {
-    argument.value = follows.number;
-    return;
-  }
-  if (const auto* sizes = std::get_if<Dims>(&argument.value)) {
-    std::vector<GraphArgument> items;
-    for (const std::int64_t size : *sizes) items.push_back({Scalar(size)});
-    argument.value = std::move(items);
-  }
-  std::get<std::vector<GraphArgument>>(argument.value).at(*follows.item).value = follows.number;
-}
-
-// Sizes that are written out; -1 and 1 mean the same for tensors of any size.
-bool writes_sizes(const OpRow& row, const Arguments& args) {
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (row.op.arguments[i].type.name != "SymInt") continue;
-    const auto size = [](std::int64_t value) { return value != 1 && value != -1; };
-    if (args[i].is_ints() && std::ranges::any_of(args[i].ints(), size)) return true;
-    if (args[i].is_scalar() && args[i].scalar().is_integral() && size(args[i].scalar().to_int())) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 GraphNode Recorder::call_of(NodeKind kind, const OpRow& row, const Arguments& args,
                             const Generator& generator) {
   GraphNode node = begun(kind);
@@ -241,15 +242,6 @@ NumberRef Recorder::size(const DTensor& x, std::int64_t dim) {
   graph_.nodes.push_back(std::move(node));
   return {graph_.numbers - 1};
 }
-
-namespace {
-
-GraphArgument argument_of(const Recorder::Number& number) {
-  if (const auto* known = std::get_if<NumberRef>(&number)) return {*known};
-  return {Scalar(std::get<std::int64_t>(number))};
-}
-
-}  // namespace
 
 NumberRef Recorder::number(const std::string& op, const Number& a, const Number& b) {
   GraphNode node = begun(NodeKind::kNumber, {argument_of(a), argument_of(b)});
@@ -314,9 +306,7 @@ GraphNode Recorder::collective(CollectiveKind kind, const ProcessGroup& of, Redu
   const GroupIdentity& group = of.identity();
   if (group.layout != nullptr) {
     node.group.mesh = meshes_.number_of(group.layout);
-    for (const std::size_t dim : group.mesh_dims) {
-      node.group.dims.push_back(static_cast<std::int64_t>(dim));
-    }
+    node.group.dims.assign(group.mesh_dims.begin(), group.mesh_dims.end());
   }
   if (reduces(kind)) node.op = op;
   return node;
@@ -359,9 +349,7 @@ GraphNode Recorder::node_of(const WaitEvent& event) {
 GraphNode Recorder::node_of(const MeshEvent& event) {
   GraphNode node = begun(NodeKind::kMesh);
   node.mesh = meshes_.number_of(event.layout);
-  for (const std::size_t dim : event.flattened) {
-    node.mesh_dims.push_back(static_cast<std::int64_t>(dim));
-  }
+  node.mesh_dims.assign(event.flattened.begin(), event.flattened.end());
   return node;
 }
 

@@ -6,7 +6,7 @@
 
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"

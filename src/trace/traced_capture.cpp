@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "mesh/spec.h"
 #include "trace/guards.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/fixed_text.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"

@@ -1,6 +1,5 @@
 // The members of a mesh while it is captured (T-29 to T-40, T-64).
-
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"

@@ -6,9 +6,8 @@
 #include <array>
 
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "tensor/device.h"
 #include "trace/backward_hooks.h"

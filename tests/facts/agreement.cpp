@@ -8,7 +8,7 @@
 #include <complex>
 #include <filesystem>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "kernels/convert.h"
 #include "sim/files/text_lines.h"
 #include "sim/verify/step_bounds.h"

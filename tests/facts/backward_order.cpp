@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "autograd/grad_node.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/plain_calls.h"
 #include "sim/proof/sample_call.h"
 #include "sim/run/reference_calls.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

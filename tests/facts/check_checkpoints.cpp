@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/checkpoint/compare.h"
 #include "sim/checkpoint/writer.h"
 #include "sim/files/json_value.h"

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "sim/cli/files_below.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/options.h"
 #include "tests/facts/check_arguments.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "comm/device_mesh.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"

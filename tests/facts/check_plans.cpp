@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "plan/merge.h"
 #include "plan/successors.h"
 #include "tests/facts/fact_json.h"

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/verify/global_value.h"
 #include "tests/facts/fact_json.h"

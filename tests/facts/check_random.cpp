@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/plain_calls.h"
 #include "tensor/host.h"
 #include "tests/facts/fact_json.h"

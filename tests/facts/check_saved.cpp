@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "autograd/view.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/files/json_value.h"
 #include "sim/language/run/interpreter.h"
 #include "tests/facts/fact_program.h"

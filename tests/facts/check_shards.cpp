@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/files/json_value.h"
 #include "sim/schedule/ordered_jobs.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "autograd/tape.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "sim/files/json_value.h"
 #include "sim/language/run/interpreter.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <complex>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

@@ -6,7 +6,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "mesh/mesh_views.h"

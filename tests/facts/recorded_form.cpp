@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/placement.h"
 #include "sim/files/json_value.h"
 #include "tests/facts/fact_json.h"

@@ -7,7 +7,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/convert.h"
 #include "schema/op_row.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "sim/files/text_lines.h"
 #include "sim/proof/proof_text.h"

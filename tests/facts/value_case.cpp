@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <complex>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/convert.h"
 #include "tensor/bounds.h"
 #include "tests/facts/fact_json.h"

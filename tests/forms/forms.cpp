@@ -19,8 +19,7 @@
 
 #include "autograd/grad_mode.h"
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/host_table.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
@@ -35,6 +34,7 @@
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
+#include "tests/support/host_table.h"
 
 namespace {
 

@@ -20,7 +20,7 @@
 #include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
 #include "sim/graph/capture.h"
-#include "sim/graph/replay_run.h"
+#include "sim/graph/trace_report.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"

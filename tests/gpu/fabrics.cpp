@@ -23,7 +23,7 @@
 #include "backends/nccl/nccl.h"
 #include "backends/process/control_channel.h"
 #include "backends/shared/patience.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/world/devices.h"
 #include "tensor/tensor.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "backends/process/control_channel.h"
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/read_real.h"
 
 namespace shardlab {

@@ -22,7 +22,7 @@ CLOCK_ALLOWED = {
     "backends/process/places.cpp": "says when a rank failed, for torchrun",
     "backends/nccl/turns.cpp": "tells the others that a rank waits",
     "sim/edit/stopwatch.h": "what a test took, for CI systems",
-    "sim/cli/watch.cpp": "waits until a file changes",
+    "sim/cli/run_command.cpp": "waits until a file changes",
     "backends/process/last_resort.cpp": "ends a process that waits inside of MPI",
     "tests/mpi/faulty_program.cpp": "a rank that falls silent, or is late",
     "tests/nccl/launches_test.cpp": "a launch that does not return",

@@ -1,6 +1,6 @@
 // Assertions of a program about its own values. The comparison of two values up to rounding is
 // decided when both are known in f64, after the run (sim/verify).
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/interpreter.h"
 
 namespace shardlab {

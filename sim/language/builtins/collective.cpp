@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "api/tensor_ops.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/fixed_text.h"
 #include "base/tensor_dim.h"
 #include "sim/language/run/dist_calls.h"

@@ -1,12 +1,13 @@
 // Meshes that a program makes: of a shape, of ranks, of groups, and of the dims of other meshes.
 // Those of a shape and of ranks are collective over the world.
+#include "comm/device_mesh.h"
+
 #include <algorithm>
 
 #include "api/mesh.h"
-#include "base/fix.h"
-#include "base/place_text.h"
-#include "base/text_of_list.h"
-#include "comm/device_mesh.h"
+#include "base/error.h"
+#include "base/rank_context.h"
+#include "base/text.h"
 #include "comm/observer.h"
 #include "mesh/mesh_views.h"
 #include "mesh/placement_dims.h"

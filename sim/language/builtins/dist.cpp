@@ -1,8 +1,8 @@
 // torch.distributed's collectives: they write the given tensors, and return None or a handle to
 // wait for. The single-device run gives the result of one rank whose inputs all ranks share, so
 // that reductions leave a tensor as it is.
-#include "base/place_text.h"
-#include "base/text_of_list.h"
+#include "base/rank_context.h"
+#include "base/text.h"
 #include "comm/filling.h"
 #include "comm/observer.h"
 #include "dispatch/plain_calls.h"

@@ -1,13 +1,12 @@
 // Placing tensors on the mesh, moving them, and gradients. In the single-device run each of these
 // functions gives the elements as they are.
-
 #include <functional>
 
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "base/torch_dtype.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"

@@ -3,7 +3,7 @@
 #include "api/factories.h"
 #include "api/make_tensor.h"
 #include "api/mesh.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/fixed_text.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"

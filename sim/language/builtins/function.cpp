@@ -1,11 +1,11 @@
 // torch.autograd.Function: F.apply(...) calls the class's forward with a context, and backward
 // calls its backward with the same one. The tape holds variables that the program empties at its
 // end, never the context or the functions themselves.
-#include "autograd/custom_function.h"
-
 #include <algorithm>
 
-#include "base/fix.h"
+#include "autograd/custom_function.h"
+#include "base/error.h"
+
 #include "sim/language/run/function_class.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/cells.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/mesh_value.h"

@@ -1,11 +1,11 @@
 // Hooks of backward: on a tensor, and on a def as on PyTorch's modules. The tape holds variables
 // that the program empties at its end, never the functions themselves.
+#include "autograd/hooks.h"
 
 #include <algorithm>
 
-#include "autograd/hooks.h"
 #include "autograd/tape.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/values/object.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/global_names.h"

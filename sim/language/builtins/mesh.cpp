@@ -2,12 +2,10 @@
 // one run can represent a class of them.
 #include <algorithm>
 
-#include "api/mesh.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_views.h"
 #include "sim/language/run/mesh_value.h"
-#include "sim/language/values/rank_value.h"
 #include "tensor/device.h"
 
 namespace shardlab {

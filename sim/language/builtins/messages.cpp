@@ -3,7 +3,7 @@
 #include <mutex>
 #include <set>
 
-#include "base/place_text.h"
+#include "base/rank_context.h"
 #include "base/value_scope.h"
 #include "comm/filling.h"
 #include "comm/observer.h"

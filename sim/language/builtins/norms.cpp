@@ -1,9 +1,8 @@
 // Gradients clipped by the norm of all of them, as torch.nn.utils does. Norms of one mesh are
 // combined there; of several, each is made whole on its own and the total is a plain tensor.
-
 #include "autograd/grad_mode.h"
 #include "autograd/tape.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/mesh_value.h"
 
 namespace shardlab {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/tensor_data.h"

@@ -1,6 +1,6 @@
 // Placements and their types. A type has a short name and torch's: both make the same values, which
 // are printed in one form.
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/fixed_text.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/op_call.h"

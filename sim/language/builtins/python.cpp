@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/read_real.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/global_names.h"

@@ -1,7 +1,7 @@
 // Pipeline schedules as values: what a program needs to run one.
 #include <filesystem>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/files/text_lines.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/prove/diagram.h"

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/fix.h"
-#include "mesh/type_string.h"
+#include "base/error.h"
 #include "sim/language/builtins/spmd_moves.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/dict_entries.h"

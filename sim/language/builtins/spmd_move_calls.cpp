@@ -1,9 +1,9 @@
 // Calls of the moves of spmd_types: arguments are read, types checked, a group found.
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/tensor_dim.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/language/builtins/spmd_moves.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/run/mesh_value.h"

@@ -15,7 +15,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/log/marks.h"

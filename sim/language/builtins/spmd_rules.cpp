@@ -2,7 +2,7 @@
 // value as those of assert_type are.
 #include <fmt/format.h>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/types/claim.h"
 #include "sim/types/einsum_type.h"

@@ -1,7 +1,7 @@
 // Attributes and methods of tensors that are not one op.
 #include "api/tensor_ops.h"
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/fixed_text.h"
 #include "base/tensor_dim.h"
 #include "base/text.h"
@@ -10,7 +10,6 @@
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/dict_entries.h"
-#include "sim/language/values/global_names.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"

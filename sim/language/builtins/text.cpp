@@ -2,7 +2,7 @@
 // those of ASCII: a text with others is refused where Python would change or judge them.
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/nesting.h"

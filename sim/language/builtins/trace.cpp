@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "base/tensor_dim.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "schema/argument.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/values/dict_entries.h"

@@ -1,11 +1,9 @@
 // Names, ops and methods of a program, checked before it runs: a name that is not defined is an
 // error in the file (exit code 2).
-
 #include <algorithm>
 #include <set>
 
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"

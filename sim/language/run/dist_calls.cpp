@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/rank_value.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/dtype.h"
 #include "sim/language/run/call_names.h"
-#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/builtin.h"
 
 namespace shardlab {

@@ -3,20 +3,21 @@
 // and nested calls are bounded by counts, which are the same in every build, and the stack by its
 // size.
 #include "sim/language/run/interpreter.h"
-#include "sim/language/run/call_names.h"
 
 #include <algorithm>
 
-#include "autograd/grad_mode.h"
 #include "autograd/hooks.h"
 #include "autograd/tape.h"
+#include "sim/language/run/call_names.h"
+#include "sim/language/values/object.h"
+
+#include "autograd/grad_mode.h"
 #include "dispatch/prepare.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/function_class.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/values/nesting.h"
-#include "sim/language/values/object.h"
 #include "sim/language/values/python_error.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/types/claim.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "autograd/program.h"
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_row.h"
 #include "sim/language/run/interpreter.h"

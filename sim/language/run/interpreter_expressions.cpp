@@ -1,7 +1,6 @@
 // Expressions, one overload per kind of node. Evaluation is from left to right as in Python. A
 // value that differs between the ranks that this run represents stays a function of the rank (lift)
 // until its value is needed (settle).
-
 #include <fmt/args.h>
 
 #include <algorithm>

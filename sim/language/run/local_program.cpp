@@ -4,9 +4,9 @@
 // the program is a part of the error.
 #include "sim/language/run/local_program.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "propagate/propagator.h"
 #include "schema/op_row.h"
 #include "sim/language/run/interpreter.h"

@@ -9,10 +9,9 @@
 #include <unordered_map>
 
 #include "api/mesh.h"
-#include "base/fix.h"
-#include "base/place_text.h"
+#include "base/error.h"
+#include "base/rank_context.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "mesh/mesh_dim.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/torch/torch_names.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"

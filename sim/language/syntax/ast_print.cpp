@@ -1,6 +1,5 @@
 // Prints a tree as fully parenthesised Python: the text that tests compare, and messages quote.
-
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/language/syntax/numbers.h"
 
 namespace shardlab::ast {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "sim/language/syntax/parser.h"
 

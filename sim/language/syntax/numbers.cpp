@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 // the user's file.
 #include "sim/language/syntax/source.h"
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/language/syntax/characters.h"
 
 #include <algorithm>

@@ -1,11 +1,12 @@
 // The table is text (absent_names.txt, which says its form). A test runs each line of it.
 #include "sim/language/values/absent_names.h"
 
+#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

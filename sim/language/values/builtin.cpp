@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "base/text_of_list.h"
 #include "sim/language/values/object.h"
 
 namespace shardlab {

@@ -3,7 +3,7 @@
 // exist, and every walk ends.
 #include "sim/language/values/nesting.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -2,7 +2,7 @@
 // the meaning of a call, in src/schema.
 #include "sim/language/values/op_call.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "schema/op_row.h"
 #include "sim/language/values/generator.h"

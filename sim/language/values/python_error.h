@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/syntax/numbers.h"
 #include "sim/language/values/nesting.h"

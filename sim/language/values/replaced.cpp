@@ -1,5 +1,6 @@
 // Containers are made anew: a list with other items is another list.
 #include "sim/language/values/replaced.h"
+
 #include "sim/language/values/dict_entries.h"
 
 namespace shardlab {

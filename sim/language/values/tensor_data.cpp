@@ -2,7 +2,7 @@
 // floats, so that neither loses digits.
 #include "sim/language/values/tensor_data.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "comm/device_mesh.h"
 #include "tensor/host.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
 #include "sim/language/values/nesting.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/language/run/call_names.h"
 #include "sim/verify/compare.h"

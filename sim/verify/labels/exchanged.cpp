@@ -9,7 +9,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "schema/op_row.h"
 #include "sim/verify/held_numbers.h"
 #include "sim/verify/labels/accused.h"

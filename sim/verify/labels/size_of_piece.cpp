@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

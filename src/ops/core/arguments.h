@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/fixed_text.h"
 #include "base/tensor_dim.h"
 #include "schema/calls.h"
 
@@ -17,6 +18,17 @@ Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim);
 /// Those of an int list, none of which may be named twice.
 ///   fails  Value: one that is, or that the tensor does not have
 Dims distinct_dims(std::string_view function, const Argument& dims, std::size_t ndim);
+
+/// A program that is one call of an op, with all arguments, or with those at these places.
+template <FixedText op, std::size_t... places>
+Results by_op(Calls& calls, const Arguments& args) {
+  return calls(op, sizeof...(places) == 0 ? args : Arguments{args[places]...});
+}
+/// One result of such a call.
+template <FixedText op, std::size_t result, std::size_t... places>
+Results result_of(Calls& calls, const Arguments& args) {
+  return {by_op<op, places...>(calls, args)[result]};
+}
 
 /// An argument that may be None.
 std::int64_t int_or(const Argument& argument, std::int64_t fallback);

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "schema/calls.h"
 
 namespace shardlab {

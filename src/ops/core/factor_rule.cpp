@@ -6,7 +6,7 @@
 #include <cctype>
 #include <map>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "mesh/shard_order.h"
 #include "ops/core/meta.h"
 #include "schema/op_registry.h"

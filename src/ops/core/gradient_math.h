@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/fixed_text.h"
 #include "ops/core/expression.h"
 #include "schema/computation.h"
 
@@ -56,6 +57,36 @@ Expression complex_part(const Expression& x, std::int64_t index);
 template <Expression (*slope)(const GradContext&)>
 Gradients grad_of(const GradContext& context) {
   return {(flowing(context) * slope(context)).value()};
+}
+
+/// The first result among the arguments of grad_by.
+inline constexpr std::size_t kResult = std::numeric_limits<std::size_t>::max();
+/// The gradient of one tensor by an op, whose arguments are the gradient of the result, then the
+/// call's own at these places of its schema.
+template <FixedText op, std::size_t... given>
+Gradients grad_by(const GradContext& context) {
+  [[maybe_unused]] const auto known = [&](std::size_t place) {
+    return place == kResult ? context.outputs[0] : context.inputs[place];
+  };
+  return {context.calls.one(op, {context.grads[0], known(given)...})};
+}
+
+/// The gradient of a function with one slope for complex numbers is, as in the reference, the
+/// gradient of the result times its slope conjugated: the program of real numbers between two
+/// conjugations, for which no step of it has to be changed.
+template <Gradients (*program)(const GradContext&)>
+Gradients holomorphic(const GradContext& context) {
+  const auto complex = [](const DTensor& x) { return x.defined() && is_complex(x.dtype()); };
+  if (std::ranges::none_of(context.grads, complex)) return program(context);
+  const auto turn = [&](DTensor& g) {
+    if (g.defined()) g = conjugated(context.calls, g);
+  };
+  std::vector<DTensor> flowing(context.grads.begin(), context.grads.end());
+  std::ranges::for_each(flowing, turn);
+  const GradContext turned{context.calls, context.inputs, context.outputs, flowing, context.needs};
+  Gradients found = program(turned);
+  std::ranges::for_each(found, turn);
+  return found;
 }
 
 /// The gradient of self in self * beta + product * alpha, whose beta is argument 3.

@@ -2,7 +2,7 @@
 // batch, by the conditions of the reference: the choice decides how much has to move.
 #include "ops/core/matmul.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/core/arguments.h"
 #include "ops/core/view_meta.h"
 

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
 #include "kernels/promotion.h"
 #include "ops/core/arguments.h"
 #include "ops/core/derived.h"

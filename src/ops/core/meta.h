@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/text.h"
 #include "schema/meta_args.h"
 
 namespace shardlab {
@@ -88,5 +89,17 @@ void require_search(std::string_view op, DType dtype);
 
 /// The value of an argument by name; None when the op has no such argument.
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name);
+
+// An incoming gradient has the shape of its tensor.
+
+/// `of` names the tensor with `wanted` as its shape: "the output".
+///   fails  Value: another shape
+inline void check_gradient_shape(const MetaArgs& args, const Dims& gradient, const Dims& wanted,
+                                 std::string_view of) {
+  if (gradient == wanted) return;
+  fail(Fix{fmt::format("pass a gradient of shape [{}]", text_of_list(wanted, ", "))},
+       "{}: the gradient has shape [{}]; it must have the shape of {}", args.op().base,
+       text_of_list(gradient, ", "), of);
+}
 
 }  // namespace shardlab

@@ -12,8 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/fix.h"
-#include "base/text_of_list.h"
+#include "base/error.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/factor_rule.h"
 #include "ops/core/meta.h"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "base/saturating.h"
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "ops/core/arguments.h"
 
 namespace shardlab {

@@ -119,11 +119,6 @@ Results fill_with(Calls& calls, const Arguments& args) {
   return calls("copy_", {args[0], args[1]});
 }
 
-/// fill.Scalar(self, value): the placements of self are kept, its elements are not read.
-Results filled_anew(Calls& calls, const Arguments& args) {
-  return calls("full_like", {args[0], args[1]});
-}
-
 /// copy(self, src, non_blocking): src in the shape and dtype of self
 Results copied(Calls& calls, const Arguments& args) {
   const DTensor &self = args[0].tensor(), &src = args[1].tensor();
@@ -142,7 +137,7 @@ constexpr Row kCopyRows[] = {
      "moves values"},
     {"empty_like"_op, meta_copy, copy_rule, KernelId::kZeros, {}, "values are written later",
      kNotDifferentiable},
-    {"fill.Scalar"_op, nullptr, {}, filled_anew, {grad_zeros, ""}, "full_like"},
+    {"fill.Scalar"_op, nullptr, {}, by_op<"full_like", 0, 1>, {grad_zeros, ""}, "full_like"},
     {"fill_.Scalar"_op, meta_target, copy_rule, KernelId::kFill, {grad_zeros, ""},
      "every rank writes its own piece", 0, {}, fill_filter},
     {"fill_.Tensor"_op, nullptr, {}, fill_with, {}, "copy_"},

@@ -338,14 +338,6 @@ Gradients grad_standard_gamma(const GradContext& context) {
   return {(flowing(context) * slope).value()};
 }
 
-Gradients grad_tril(const GradContext& context) {
-  return {context.calls.one("aten::tril", {context.grads[0], context.inputs[1]})};
-}
-
-Gradients grad_triu(const GradContext& context) {
-  return {context.calls.one("aten::triu", {context.grads[0], context.inputs[1]})};
-}
-
 // Results of laws, by the source of their shape.
 constexpr MetaFn meta_chances = meta_of_law<meta_like, is_floating>;
 constexpr MetaFn meta_drawn_reals = meta_of_law<meta_drawn, is_real>;
@@ -465,11 +457,11 @@ constexpr Row kCreateRows[] = {
      "drawn by global index", kDrawsUneven | kNotDifferentiable, kLike},
     {"scalar_tensor"_op, meta_scalar, {}, scalar_locally, {}, "the same everywhere",
      kNotDifferentiable},
-    {"tril"_op, meta_triangle, rule_whole, KernelId::kTril, {grad_tril, ""},
+    {"tril"_op, meta_triangle, rule_whole, KernelId::kTril, {grad_by<"tril", 1>, ""},
      "the diagonal is global", 0, kFirst},
     {"tril_indices"_op, meta_triangle_indices<true>, {}, KernelId::kTrilIndices, {},
      "from global positions", kNeedsPosition | kNotDifferentiable},
-    {"triu"_op, meta_triangle, rule_whole, KernelId::kTriu, {grad_triu, ""},
+    {"triu"_op, meta_triangle, rule_whole, KernelId::kTriu, {grad_by<"triu", 1>, ""},
      "the diagonal is global", 0, kFirst},
     {"triu_indices"_op, meta_triangle_indices<false>, {}, KernelId::kTriuIndices, {},
      "from global positions", kNeedsPosition | kNotDifferentiable},

@@ -1,6 +1,5 @@
 // Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: on the
 // mesh of the tensors that they are made for.
-
 #include <numbers>
 
 #include "kernels/promotion.h"

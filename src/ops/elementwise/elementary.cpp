@@ -90,11 +90,6 @@ Gradients grad_expm1(const GradContext& context) {
   return {multiply(context.calls, context.grads[0], shifted)};
 }
 
-Gradients grad_gelu(const GradContext& context) {
-  return {context.calls.one("aten::gelu_backward",
-                            {context.grads[0], input(context, 0), context.inputs[1]})};
-}
-
 Gradients grad_leaky_relu(const GradContext& context) {
   return {context.calls.one("aten::leaky_relu_backward", {context.grads[0], input(context, 0),
                                                           context.inputs[1], Argument(false)})};
@@ -148,14 +143,6 @@ Gradients grad_sgn(const GradContext& context) {
   return {slope.filled(z.eq(0), 0).value()};
 }
 
-Gradients grad_sigmoid(const GradContext& context) {
-  return {context.calls.one("aten::sigmoid_backward", {context.grads[0], output(context)})};
-}
-
-Gradients grad_silu(const GradContext& context) {
-  return {context.calls.one("aten::silu_backward", {context.grads[0], input(context, 0)})};
-}
-
 /// silu_backward(grad_output, self)
 Gradients grad_silu_backward(const GradContext& context) {
   const Expression g = in(context, 0), x = in(context, 1), share = x.of("aten::sigmoid");
@@ -171,11 +158,6 @@ Gradients grad_sin(const GradContext& context) {
 
 Gradients grad_sinh(const GradContext& context) {
   return {(flowing(context) * in(context, 0).of("aten::cosh")).value()};
-}
-
-Gradients grad_softplus(const GradContext& context) {
-  return {context.calls.one("aten::softplus_backward", {context.grads[0], input(context, 0),
-                                                        context.inputs[1], context.inputs[2]})};
 }
 
 /// softplus_backward(grad_output, self, beta, threshold): beyond the threshold it is the identity.
@@ -203,10 +185,6 @@ Gradients grad_square(const GradContext& context) {
 Gradients grad_tan(const GradContext& context) {
   const Expression y = out(context);
   return {(flowing(context) * (y * y + 1.0)).value()};
-}
-
-Gradients grad_tanh(const GradContext& context) {
-  return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
 }
 
 // The ops that compute gradients, (grad_output, at, ..): linear in the first, whose gradient is
@@ -274,11 +252,6 @@ Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
   return {x.filled(x.le(bound), args[2].scalar()).value()};
 }
 
-Gradients grad_threshold(const GradContext& context) {
-  return {context.calls.one("aten::threshold_backward",
-                            {context.grads[0], context.inputs[0], context.inputs[1]})};
-}
-
 /// A value above the threshold replaces smaller numbers, so that the order is not kept.
 const char* threshold_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const Arguments& args = context.schema.args;
@@ -320,7 +293,7 @@ constexpr Row kElementaryRows[] = {
     {"floor"_op, meta_tensors, kNonDecreasing, KernelId::kFloor, {grad_zeros, ""},
      "non-decreasing: it commutes with max and min"},
     {"frac"_op, meta_tensors, kNone, KernelId::kFrac, {grad_pass, ""}, "periodic"},
-    {"gelu"_op, meta_tensors, kNone, KernelId::kGelu, {grad_gelu, "self"},
+    {"gelu"_op, meta_tensors, kNone, KernelId::kGelu, {grad_by<"gelu_backward", 0, 1>, "self"},
      "neither linear nor known to be monotone"},
     {"gelu_backward"_op, meta_tensors, kNone, KernelId::kGeluBackward,
      {grad_of_slope<"aten::gelu_backward", bend_of_gelu>, "grad_output self"}, kWholeDecides},
@@ -350,13 +323,14 @@ constexpr Row kElementaryRows[] = {
     {"sgn"_op, meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {grad_sgn, "self"},
      "the sign of NaN is 0, which the largest of some signs need not be"},
     {"sigmoid"_op, meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
-     {grad_sigmoid, "result"}, "non-decreasing: it commutes with max and min"},
+     {grad_by<"sigmoid_backward", kResult>, "result"},
+     "non-decreasing: it commutes with max and min"},
     {"sigmoid_backward"_op, meta_tensors, kNone, KernelId::kSigmoidBackward,
      {grad_of_slope<"aten::sigmoid_backward", bend_of_sigmoid>, "grad_output output"},
      kWholeDecides},
     {"sign"_op, meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {grad_zeros, ""},
      "the sign of NaN is 0, which the largest of some signs need not be"},
-    {"silu"_op, meta_tensors, kNone, KernelId::kSilu, {grad_silu, "self"},
+    {"silu"_op, meta_tensors, kNone, KernelId::kSilu, {grad_by<"silu_backward", 0>, "self"},
      "neither linear nor known to be monotone"},
     {"silu_backward"_op, meta_tensors, kNone, KernelId::kSiluBackward,
      {grad_silu_backward, "grad_output self"}, kWholeDecides},
@@ -364,8 +338,8 @@ constexpr Row kElementaryRows[] = {
               "neither linear nor monotone"),
     {"sinh"_op, meta_promoted_float, kNonDecreasing, KernelId::kSinh,
      {holomorphic<grad_sinh>, "self"}, "non-decreasing: it commutes with max and min"},
-    {"softplus"_op, meta_tensors, kNone, KernelId::kSoftplus, {grad_softplus, "self"},
-     "neither linear nor known to be monotone"},
+    {"softplus"_op, meta_tensors, kNone, KernelId::kSoftplus,
+     {grad_by<"softplus_backward", 0, 1, 2>, "self"}, "neither linear nor known to be monotone"},
     {"softplus_backward"_op, meta_tensors, kNone, KernelId::kSoftplusBackward,
      {grad_softplus_backward, "grad_output self"}, kWholeDecides},
     on_floats("sqrt"_op, KernelId::kSqrt, {holomorphic<grad_sqrt>, "result"}, "undefined at x < 0"),
@@ -373,11 +347,12 @@ constexpr Row kElementaryRows[] = {
      "the square of a sum"},
     on_floats("tan"_op, KernelId::kTan, {holomorphic<grad_tan>, "result"},
               "neither linear nor monotone"),
-    {"tanh"_op, meta_promoted_float, kNonDecreasing, KernelId::kTanh, {grad_tanh, "result"},
-     "non-decreasing: it commutes with max and min"},
+    {"tanh"_op, meta_promoted_float, kNonDecreasing, KernelId::kTanh,
+     {grad_by<"tanh_backward", kResult>, "result"}, "non-decreasing: it commutes with max and min"},
     {"tanh_backward"_op, meta_tensors, kNone, KernelId::kTanhBackward,
      {grad_of_slope<"aten::tanh_backward", bend_of_tanh>, "grad_output output"}, kWholeDecides},
-    {"threshold"_op, meta_tensors, kNonDecreasing, threshold, {grad_threshold, "self"},
+    {"threshold"_op, meta_tensors, kNonDecreasing, threshold,
+     {grad_by<"threshold_backward", 0, 1>, "self"},
      "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
     {"threshold_backward"_op, meta_tensors, kNone, KernelId::kThresholdBackward,
      {grad_of_slope<"aten::threshold_backward">, "self"}, kWholeDecides},

@@ -52,8 +52,6 @@ Results of_channel(Calls& calls, const Arguments& args) {
   return on_grid(x, scale, inverse, zero, args[4], args[5]);
 }
 
-Results masked(Calls& calls, const Arguments& args) { return {calls.one("mul.Tensor", args)}; }
-
 template <std::size_t tensors>
 grad::Gradients grad_inside(const GradContext& context) {
   grad::Gradients gradients(tensors);
@@ -71,10 +69,12 @@ constexpr Row kGridPlaceRows[] = {
      of_tensor_by_tensors, {grad_inside<4>, "result1"}, kGrid},
     {"fake_quantize_per_channel_affine_cachemask"_op, nullptr, {}, of_channel,
      {grad_inside<3>, "result1"}, kGrid},
-    {"fake_quantize_per_channel_affine_cachemask_backward"_op, nullptr, {}, masked, {}, "mul"},
+    {"fake_quantize_per_channel_affine_cachemask_backward"_op, nullptr, {},
+     by_op<"mul.Tensor">, {}, "mul"},
     {"fake_quantize_per_tensor_affine_cachemask"_op, nullptr, {}, of_tensor,
      {grad_inside<1>, "result1"}, kGrid},
-    {"fake_quantize_per_tensor_affine_cachemask_backward"_op, nullptr, {}, masked, {}, "mul"},
+    {"fake_quantize_per_tensor_affine_cachemask_backward"_op, nullptr, {},
+     by_op<"mul.Tensor">, {}, "mul"},
 };
 // clang-format on
 

@@ -1,7 +1,6 @@
 // Ops over lists of tensors. Those of ATen's table that apply a registered op to each element have
 // no rows here: they are derived from that op, which decides, computes and differentiates each
 // element.
-
 #include <string>
 #include <string_view>
 #include <utility>

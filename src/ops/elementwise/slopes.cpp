@@ -106,10 +106,6 @@ Results log_sigmoid(Calls& calls, const Arguments& args) {
   return {f.result(x.with("aten::clamp_max", 0).minus(small.of("aten::log1p"))), f.result(small)};
 }
 
-Results first_of_log_sigmoid(Calls& calls, const Arguments& args) {
-  return {calls("aten::log_sigmoid_forward", args)[0]};
-}
-
 /// log_sigmoid_backward(grad_output, self, buffer)
 Results log_sigmoid_backward(Calls& calls, const Arguments& args) {
   require_one_dtype("log_sigmoid_backward",
@@ -161,11 +157,6 @@ Results glu_backward(Calls& calls, const Arguments& args) {
   const Expression shut = (-open + 1) * open * values * gradient;
   const ArgumentList both{f.result(open * gradient), f.result(shut)};
   return {calls.one("aten::cat", {both, args[2]})};
-}
-
-Gradients grad_glu(const GradContext& context) {
-  return {context.calls.one("aten::glu_backward",
-                            {context.grads[0], input(context, 0), context.inputs[1]})};
 }
 
 // prelu(self, weight): a slope for each channel below 0
@@ -312,7 +303,8 @@ constexpr Row kSlopeRows[] = {
     {"_prelu_kernel_backward"_op, nullptr, {}, prelu_backward, {}, kSlope},
     {"alpha_dropout"_op, nullptr, {}, alpha_dropout, {}, "bernoulli_ and a product", kRandom},
     {"elu_backward"_op, nullptr, {}, elu_backward, {}, kSlope},
-    {"glu"_op, nullptr, {}, glu, {grad_glu, "self"}, "a product of two slices"},
+    {"glu"_op, nullptr, {}, glu, {grad_by<"glu_backward", 0, 1>, "self"},
+     "a product of two slices"},
     {"glu_backward"_op, nullptr, {}, glu_backward, {}, "both halves side by side"},
     {"hardshrink_backward"_op, nullptr, {}, by_formula<shrink_backward>, {nullptr, "grad_out self"},
      kSlope},
@@ -320,7 +312,7 @@ constexpr Row kSlopeRows[] = {
     {"hardswish_backward"_op, nullptr, {}, by_formula<hardswish_backward>, {}, kSlope},
     {"hardtanh_backward"_op, nullptr, {}, by_formula<hardtanh_backward>,
      {nullptr, "grad_output self"}, kSlope},
-    {"log_sigmoid"_op, nullptr, {}, first_of_log_sigmoid, {}, "log_sigmoid_forward"},
+    {"log_sigmoid"_op, nullptr, {}, result_of<"log_sigmoid_forward", 0>, {}, "log_sigmoid_forward"},
     {"log_sigmoid_backward"_op, nullptr, {}, log_sigmoid_backward, {}, kSlope},
     {"log_sigmoid_forward"_op, nullptr, {}, log_sigmoid,
      {grad_log_sigmoid, "self result1 !result1"}, "log1p and exp"},

@@ -1,6 +1,5 @@
 // Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
 // indices count over the whole tensor, except where a mask can mark the positions of other ranks.
-
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,5 @@
 // Composite ops over look-ups and comparisons: elements by number, members of a set, classes as
 // columns, conditions with numbers next to tensors, copies to places.
-
 #include <algorithm>
 
 #include "ops/family.h"
@@ -180,14 +179,6 @@ Results places_of(Calls& calls, const Arguments& args) {
 
 // The same without a look at the bounds, which programs here do not leave out.
 
-Results unsafe_index(Calls& calls, const Arguments& args) { return calls("index.Tensor", args); }
-Results unsafe_index_put(Calls& calls, const Arguments& args) { return calls("index_put", args); }
-
-/// _index_put_impl_(self, indices, values, accumulate, unsafe)
-Results index_put_in_place(Calls& calls, const Arguments& args) {
-  return calls("index_put_", {args[0], args[1], args[2], args[3]});
-}
-
 /// Places beyond the tensor, which the mask leaves out, moved to its end.
 ArgumentList within(Calls& calls, const DTensor& self, const Argument& indices) {
   ArgumentList inside = indices.list();
@@ -251,9 +242,9 @@ constexpr const char* kConditions = "where";
 // Sorted by name.
 // clang-format off
 constexpr Row kIndexPrograms[] = {
-    {"_index_put_impl_"_op, nullptr, {}, index_put_in_place, {}, "index_put_"},
-    {"_unsafe_index.Tensor"_op, nullptr, {}, unsafe_index, {}, "index"},
-    {"_unsafe_index_put"_op, nullptr, {}, unsafe_index_put, {}, "index_put"},
+    {"_index_put_impl_"_op, nullptr, {}, by_op<"index_put_", 0, 1, 2, 3>, {}, "index_put_"},
+    {"_unsafe_index.Tensor"_op, nullptr, {}, by_op<"index.Tensor">, {}, "index"},
+    {"_unsafe_index_put"_op, nullptr, {}, by_op<"index_put">, {}, "index_put"},
     {"_unsafe_masked_index"_op, nullptr, {}, masked_index, {}, "index"},
     {"_unsafe_masked_index_put_accumulate"_op, nullptr, {}, masked_index_put, {}, "index_put"},
     {"index_copy"_op, nullptr, {}, index_copy, {grad_index_copy, "index source:source"},

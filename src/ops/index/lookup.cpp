@@ -1,6 +1,5 @@
 // Embedding tables. A table cut by rows answers only the lookups of its own rows, the others are
 // masked; a table cut by columns gives columns of the result.
-
 #include <algorithm>
 
 #include "ops/family.h"

@@ -2,7 +2,7 @@
 // among all values that were reduced there.
 #include "ops/index/scatter_reduce.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/core/arguments.h"
 
 namespace shardlab {

@@ -1,6 +1,5 @@
 // Products that sum over dims of several tensors: einsum, tensordot, kron and their kin. Each step
 // is the reference's: dims are permuted side by side, and the rest is one matrix product.
-
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -1,7 +1,6 @@
 // Factorisations of matrices in the last two dims: eigenvalues, singular values, Householder's
 // reflections, L D L^H, and pseudo-inverses from them. Gradients are the formulas for factors that
 // are unique up to the phase of their vectors.
-
 #include <algorithm>
 #include <limits>
 
@@ -297,10 +296,6 @@ Results older_svd(Calls& calls, const Arguments& args) {
           Argument(calls.one("aten::new_zeros", {a, with(front, {n, n})}))};
 }
 
-Results eigenvalues(Calls& calls, const Arguments& args) {
-  return {calls("aten::linalg_eig", args)[0]};
-}
-
 // Gradients
 
 /// x - x^H
@@ -548,7 +543,7 @@ constexpr Row kFactorizationRows[] = {
      "vector by vector", kAllowUneven},
     {"linalg_eig"_op, meta_eig, batch_rule, KernelId::kEig, {grad_eig, "result0 result1"},
      kEachMatrix, kAllowUneven},
-    {"linalg_eigvals"_op, nullptr, {}, eigenvalues, {}, "linalg_eig"},
+    {"linalg_eigvals"_op, nullptr, {}, result_of<"linalg_eig", 0>, {}, "linalg_eig"},
     {"linalg_householder_product"_op, meta_householder_product, batch_rule,
      KernelId::kHouseholderProduct, {grad_householder_product, "input tau result"}, kEachMatrix,
      kAllowUneven},

@@ -1,7 +1,6 @@
 // Fourier transforms: three of them compute (complex to complex, real to complex and back), all
 // others are programs over these. Dims that are not transformed may be cut; transforms are linear,
 // so that pending sums pass.
-
 #include <algorithm>
 
 #include "ops/family.h"

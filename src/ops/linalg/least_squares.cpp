@@ -1,5 +1,4 @@
 // Composite ops over factorisations: polar factors, the root of a hermitian matrix, least squares.
-
 #include "ops/family.h"
 #include "ops/linalg/matrices.h"
 

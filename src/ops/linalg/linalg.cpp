@@ -1,7 +1,6 @@
 // Linear algebra of matrices in the last two dims. Dims in front of them count matrices and may be
 // cut; a matrix itself has to be whole. Ops that are linear in an operand let pending sums of it
 // pass.
-
 #include <algorithm>
 #include <optional>
 

@@ -1,6 +1,5 @@
 // Linear algebra that the reference composes of its factorisations: inverses, determinants,
 // solutions and norms of matrices, by the same steps.
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,52 +10,24 @@
 namespace shardlab {
 namespace {
 
-/// The first `count` results of a factorisation whose last result is an error code, once that is 0.
-Results checked(Calls& calls, Results results, std::size_t count, const char* name,
-                const DTensor& a) {
-  calls("_linalg_check_errors", {results.back(), name, a.ndim() == 2});
+/// The first `count` results of a factorisation of the first argument by an op that takes the
+/// arguments at these places, once its last result, an error code, is 0. `name` is the function's
+/// in errors.
+template <FixedText op, std::size_t count, FixedText name, std::size_t... places>
+Results checked(Calls& calls, const Arguments& args) {
+  Results results = by_op<op, places...>(calls, args);
+  calls("_linalg_check_errors", {results.back(), name.letters, args[0].tensor().ndim() == 2});
   results.resize(count);
   return results;
 }
 
-/// linalg_inv(A), inverse(self)
-Results inverse(Calls& calls, const Arguments& args) {
-  return checked(calls, calls("linalg_inv_ex", {args[0]}), 1, "linalg.inv", args[0].tensor());
-}
-
-/// linalg_cholesky(self, *, upper)
-Results cholesky(Calls& calls, const Arguments& args) {
-  return checked(calls, calls("linalg_cholesky_ex", {args[0], args[1]}), 1, "linalg.cholesky",
-                 args[0].tensor());
-}
-
-/// linalg_lu_factor(A, *, pivot)
-Results lu_factor(Calls& calls, const Arguments& args) {
-  return checked(calls, calls("linalg_lu_factor_ex", {args[0], args[1]}), 2,
-                 "torch.linalg.lu_factor", args[0].tensor());
-}
-
-/// linalg_ldl_factor(self, *, hermitian)
-Results ldl_factor(Calls& calls, const Arguments& args) {
-  return checked(calls, calls("linalg_ldl_factor_ex", {args[0], args[1]}), 2,
-                 "torch.linalg.ldl_factor", args[0].tensor());
-}
-
-/// linalg_solve(A, B, *, left)
-Results solve(Calls& calls, const Arguments& args) {
-  return checked(calls, calls("_linalg_solve_ex", {args[0], args[1], args[2]}), 1,
-                 "torch.linalg.solve", args[0].tensor());
-}
+constexpr auto inverse = checked<"linalg_inv_ex", 1, "linalg.inv", 0>;
+constexpr auto solve = checked<"_linalg_solve_ex", 1, "torch.linalg.solve", 0, 1, 2>;
 
 /// linalg_solve_ex(A, B, *, left, check_errors)
 Results solve_unchecked(Calls& calls, const Arguments& args) {
   const Results results = calls("_linalg_solve_ex", args);
   return {results[0], results[3]};
-}
-
-/// linalg_det(A), det(self)
-Results determinant(Calls& calls, const Arguments& args) {
-  return {calls("_linalg_det", {args[0]})[0]};
 }
 
 /// linalg_slogdet(A), slogdet(self)
@@ -94,15 +65,6 @@ Results eigh(Calls& calls, const Arguments& args) {
 Results eigvalsh(Calls& calls, const Arguments& args) {
   return {calls("_linalg_eigh", {args[0], args[1], args[0].tensor().requires_grad()})[0]};
 }
-
-Results matrix_exponential(Calls& calls, const Arguments& args) {
-  return calls("linalg_matrix_exp", args);
-}
-/// linalg_diagonal(A, *, offset, dim1, dim2)
-Results diagonal_view(Calls& calls, const Arguments& args) { return calls("diagonal", args); }
-Results matrix_product(Calls& calls, const Arguments& args) { return calls("matmul", args); }
-/// pinverse(self, rcond)
-Results pseudo_inverse(Calls& calls, const Arguments& args) { return calls("linalg_pinv", args); }
 
 // Norms of matrices in two dims.
 
@@ -329,11 +291,6 @@ Results matrix_rank_above(Calls& calls, const Arguments& args) {
 
 // Tensors as matrices between their first and their last dims.
 
-/// lu_solve(self, LU_data, LU_pivots)
-Results solve_by_factors(Calls& calls, const Arguments& args) {
-  return calls("linalg_lu_solve", {args[1], args[2], args[0]});
-}
-
 /// linalg_tensorinv(self, ind)
 Results tensor_inverse(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -390,19 +347,23 @@ constexpr const char* kNorms = "linalg_vector_norm, or singular values";
 // Sorted by name.
 // clang-format off
 constexpr Row kLinalgPrograms[] = {
-    {"det"_op, nullptr, {}, determinant, {}, "_linalg_det"},
+    {"det"_op, nullptr, {}, result_of<"_linalg_det", 0, 0>, {}, "_linalg_det"},
     {"inverse"_op, nullptr, {}, inverse, {}, "linalg_inv_ex"},
-    {"linalg_cholesky"_op, nullptr, {}, cholesky, {}, "linalg_cholesky_ex"},
+    {"linalg_cholesky"_op, nullptr, {},
+     checked<"linalg_cholesky_ex", 1, "linalg.cholesky", 0, 1>, {}, "linalg_cholesky_ex"},
     {"linalg_cond"_op, nullptr, {}, condition, {}, kNorms},
     {"linalg_cond.p_str"_op, nullptr, {}, named_condition, {}, kNorms},
-    {"linalg_det"_op, nullptr, {}, determinant, {}, "_linalg_det"},
-    {"linalg_diagonal"_op, nullptr, {}, diagonal_view, {}, "diagonal"},
+    {"linalg_det"_op, nullptr, {}, result_of<"_linalg_det", 0, 0>, {}, "_linalg_det"},
+    {"linalg_diagonal"_op, nullptr, {}, by_op<"diagonal">, {}, "diagonal"},
     {"linalg_eigh"_op, nullptr, {}, eigh, {}, "_linalg_eigh"},
     {"linalg_eigvalsh"_op, nullptr, {}, eigvalsh, {}, "_linalg_eigh"},
     {"linalg_inv"_op, nullptr, {}, inverse, {}, "linalg_inv_ex"},
-    {"linalg_ldl_factor"_op, nullptr, {}, ldl_factor, {}, "linalg_ldl_factor_ex"},
-    {"linalg_lu_factor"_op, nullptr, {}, lu_factor, {}, "linalg_lu_factor_ex"},
-    {"linalg_matmul"_op, nullptr, {}, matrix_product, {}, "matmul"},
+    {"linalg_ldl_factor"_op, nullptr, {},
+     checked<"linalg_ldl_factor_ex", 2, "torch.linalg.ldl_factor", 0, 1>, {},
+     "linalg_ldl_factor_ex"},
+    {"linalg_lu_factor"_op, nullptr, {},
+     checked<"linalg_lu_factor_ex", 2, "torch.linalg.lu_factor", 0, 1>, {}, "linalg_lu_factor_ex"},
+    {"linalg_matmul"_op, nullptr, {}, by_op<"matmul">, {}, "matmul"},
     {"linalg_matrix_norm"_op, nullptr, {}, matrix_norm, {}, kNorms},
     {"linalg_matrix_norm.str_ord"_op, nullptr, {}, named_matrix_norm, {}, kNorms},
     {"linalg_matrix_rank"_op, nullptr, {}, matrix_rank_above, {}, kRanks, kNotDifferentiable},
@@ -422,9 +383,9 @@ constexpr Row kLinalgPrograms[] = {
     {"linalg_tensorinv"_op, nullptr, {}, tensor_inverse, {}, "linalg_inv_ex"},
     {"linalg_tensorsolve"_op, nullptr, {}, tensor_solve, {}, "_linalg_solve_ex"},
     {"logdet"_op, nullptr, {}, logdet, {}, "_linalg_slogdet"},
-    {"lu_solve"_op, nullptr, {}, solve_by_factors, {}, "linalg_lu_solve"},
-    {"matrix_exp"_op, nullptr, {}, matrix_exponential, {}, "linalg_matrix_exp"},
-    {"pinverse"_op, nullptr, {}, pseudo_inverse, {}, "linalg_pinv"},
+    {"lu_solve"_op, nullptr, {}, by_op<"linalg_lu_solve", 1, 2, 0>, {}, "linalg_lu_solve"},
+    {"matrix_exp"_op, nullptr, {}, by_op<"linalg_matrix_exp">, {}, "linalg_matrix_exp"},
+    {"pinverse"_op, nullptr, {}, by_op<"linalg_pinv">, {}, "linalg_pinv"},
     {"slogdet"_op, nullptr, {}, log_determinant, {}, "_linalg_slogdet"},
 };
 // clang-format on

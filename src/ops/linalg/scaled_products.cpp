@@ -1,5 +1,4 @@
 // Matrix products with more around them: scales of 8-bit floats, groups of rows or columns.
-
 #include <algorithm>
 
 #include "mesh/local_shape.h"

@@ -1,6 +1,5 @@
 // Fourier transforms of short times: a signal in frames that overlap, each transformed by itself,
 // and back.
-
 #include <algorithm>
 
 #include "ops/family.h"

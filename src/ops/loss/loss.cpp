@@ -1,6 +1,5 @@
 // Losses over classes. The class dim stays whole; samples may be sharded, and a summed loss adds up
 // over the ranks. A mean of unequal shares does not, so it gathers.
-
 #include "ops/family.h"
 
 namespace shardlab {

@@ -1,6 +1,5 @@
 // Losses over margins and classes that the reference takes apart: formulas over other ops, reduced
 // at the end.
-
 #include <algorithm>
 #include <numbers>
 #include <optional>
@@ -76,15 +75,17 @@ Results poisson_nll_loss(Calls& calls, const Arguments& args) {
   return reduced(loss, args[5]);
 }
 
+void require_equal_ndim(const Arguments& args, std::string_view taken, std::string_view call) {
+  const auto ndim = [&](std::size_t i) { return args[i].tensor().ndim(); };
+  if (ndim(1) == ndim(0) && ndim(2) == ndim(0)) return;
+  fail(Fix{fmt::format("give three tensors of as many dims: {}", call)},
+       "{} of as many dims, not {}, {} and {}", taken, ndim(0), ndim(1), ndim(2));
+}
+
 /// triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
 Results triplet_margin_loss(Calls& calls, const Arguments& args) {
-  const std::size_t dims = args[0].tensor().ndim();
-  if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
-    fail(Fix{"give three tensors of as many dims: positive.unsqueeze(0)"},
-         "triplet_margin_loss takes an anchor, positive and negative of as many dims, not {}, {} "
-         "and {}",
-         dims, args[1].tensor().ndim(), args[2].tensor().ndim());
-  }
+  require_equal_ndim(args, "triplet_margin_loss takes an anchor, positive and negative",
+                     "positive.unsqueeze(0)");
   const auto apart = [&](std::size_t a, std::size_t b) -> Expression {
     return {calls, calls.one("aten::pairwise_distance", {args[a], args[b], args[4], args[5]})};
   };
@@ -155,20 +156,10 @@ Results hinge_embedding_loss(Calls& calls, const Arguments& args) {
 
 /// margin_ranking_loss(input1, input2, target, margin, reduction)
 Results margin_ranking_loss(Calls& calls, const Arguments& args) {
-  const std::size_t dims = args[0].tensor().ndim();
-  if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
-    fail(Fix{"give three tensors of as many dims: target.flatten()"},
-         "margin_ranking_loss takes inputs and a target of as many dims, not {}, {} and {}", dims,
-         args[1].tensor().ndim(), args[2].tensor().ndim());
-  }
+  require_equal_ndim(args, "margin_ranking_loss takes inputs and a target", "target.flatten()");
   const Expression lead = expression_of(calls, args[0]).minus(expression_of(calls, args[1]));
   const Expression loss = -expression_of(calls, args[2]) * lead + args[3].to_double();
   return reduced(loss.with("aten::clamp_min", 0), args[4]);
-}
-
-/// nll_loss(self, target, weight, reduction, ignore_index)
-Results nll_loss(Calls& calls, const Arguments& args) {
-  return {calls("aten::nll_loss_forward", args)[0]};
 }
 
 // Losses of one class, or several, against all others. [samples, classes] or [classes].
@@ -338,10 +329,6 @@ Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
   return results;
 }
 
-Results first_of_multilabel_loss(Calls& calls, const Arguments& args) {
-  return {calls("aten::multilabel_margin_loss_forward", args)[0]};
-}
-
 /// multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target): the classes
 /// that are labels follow from target once more.
 Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
@@ -384,13 +371,13 @@ constexpr Row kMarginLossRows[] = {
     {"multi_margin_loss"_op, nullptr, {}, multi_margin_loss, {}, "gather and clamp_min"},
     {"multi_margin_loss_backward"_op, nullptr, {}, multi_margin_loss_backward, {},
      "scatter_add of slopes"},
-    {"multilabel_margin_loss"_op, nullptr, {}, first_of_multilabel_loss, {},
+    {"multilabel_margin_loss"_op, nullptr, {}, result_of<"multilabel_margin_loss_forward", 0>, {},
      "multilabel_margin_loss_forward"},
     {"multilabel_margin_loss_backward"_op, nullptr, {}, multilabel_margin_loss_backward, {},
      "scatter_add of slopes"},
     {"multilabel_margin_loss_forward"_op, nullptr, {}, multilabel_margin_loss, {},
      "gather and clamp_min"},
-    {"nll_loss"_op, nullptr, {}, nll_loss, {}, "nll_loss_forward"},
+    {"nll_loss"_op, nullptr, {}, result_of<"nll_loss_forward", 0>, {}, "nll_loss_forward"},
     {"poisson_nll_loss"_op, nullptr, {}, poisson_nll_loss, {}, "pointwise, and a reduction"},
     {"soft_margin_loss"_op, nullptr, {}, soft_margin_loss, {grad_soft_margin_loss, "self target"},
      "log1p and a reduction"},

@@ -1,6 +1,5 @@
 // Attention: the form that is taken apart, the CPU's fused kernel, and those of the GPUs, which are
 // computed here as the same products and softmax. Heads and samples are independent.
-
 #include <limits>
 
 #include "ops/family.h"

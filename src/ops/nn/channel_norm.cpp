@@ -1,6 +1,5 @@
 // Normalisation of each channel over samples and places. The forms of ATen, cuDNN and MIOpen, with
 // statistics that are written, returned or only read, are one program.
-
 #include "ops/family.h"
 #include "ops/nn/normalization.h"
 

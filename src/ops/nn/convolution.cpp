@@ -1,6 +1,5 @@
 // Convolutions: the rules let the batch dim be cut, and the last dim where windows do not overlap.
 // Beyond that the handler keeps every mesh dim that cuts a spatial dim.
-
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,5 @@
 // Values of an input at the points of a grid. Samples are independent; the values are linear in the
 // input, so that pending sums of it pass.
-
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,4 @@
 // Normalisation of groups of channels within each sample.
-
 #include <algorithm>
 
 #include "ops/family.h"

@@ -1,6 +1,5 @@
 // Normalisation over the last dims, which stay whole; weight and bias are replicated, and their
 // gradients add up over the ranks.
-
 #include <limits>
 
 #include "ops/family.h"

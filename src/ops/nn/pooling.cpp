@@ -1,7 +1,6 @@
 // Pooling of the last dims: samples and channels, which are the dims in front, may be cut. Means
 // are linear, so that pending sums and averages pass; maxima return their places, which receive
 // their gradient.
-
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -330,11 +329,6 @@ Gradients grad_avg_pool1d(const GradContext& context) {
        beside(3, 0, 0), context.inputs[4], context.inputs[5], Argument()});
   return {calls.one("aten::squeeze.dim", {back, -2})};
 }
-template <FixedText backward>
-Gradients grad_adaptive_avg_pool(const GradContext& context) {
-  return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
-}
-
 /// (grad_output, self): backward is linear, its gradient is the forward op.
 template <FixedText forward, std::size_t count>
 Gradients grad_adaptive_backward(const GradContext& context) {
@@ -378,12 +372,12 @@ constexpr const char* kWindows = "samples and channels go by themselves";
 // clang-format off
 constexpr Row kPoolRows[] = {
     {"_adaptive_avg_pool2d"_op, meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
-     {grad_adaptive_avg_pool<"_adaptive_avg_pool2d_backward">, "self"}, kLinearMap, kAllowUneven},
+     {grad_by<"_adaptive_avg_pool2d_backward", 0>, "self"}, kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool2d_backward"_op, meta_pool_backward, max_pool_rule,
      KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<"_adaptive_avg_pool2d", 2>, ""},
      kWindows},
     {"_adaptive_avg_pool3d"_op, meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
-     {grad_adaptive_avg_pool<"_adaptive_avg_pool3d_backward">, "self"}, kLinearMap, kAllowUneven},
+     {grad_by<"_adaptive_avg_pool3d_backward", 0>, "self"}, kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool3d_backward"_op, meta_pool_backward, pool_backward_rule,
      KernelId::kAdaptiveAvgPoolBackward, {grad_adaptive_backward<"_adaptive_avg_pool3d", 3>, ""},
      kWindows, kAllowUneven},

@@ -108,10 +108,10 @@ Results safe_softmax(Calls& calls, const OpRow&, const Arguments& args) {
   return {Argument(shares.filled(none, 0).value())};
 }
 
-Gradients grad_safe_softmax(const GradContext& context) {
+template <FixedText backward>
+Gradients grad_along_dim(const GradContext& context) {
   return {context.calls.one(
-      "aten::_softmax_backward_data",
-      {context.grads[0], output(context), context.inputs[1], input(context, 0).dtype()})};
+      backward, {context.grads[0], output(context), context.inputs[1], input(context, 0).dtype()})};
 }
 
 /// The gradient of values whose places are the second result; the dim is the argument at `dim`.
@@ -170,18 +170,6 @@ Gradients grad_logcumsumexp(const GradContext& context) {
   return {complex ? sum.value() : sum.minus(part(-gradient)).value()};
 }
 
-Gradients grad_log_softmax(const GradContext& context) {
-  return {context.calls.one("aten::_log_softmax_backward_data",
-                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
-                             input(context, 0).dtype()})};
-}
-
-Gradients grad_softmax(const GradContext& context) {
-  return {context.calls.one("aten::_softmax_backward_data",
-                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
-                             input(context, 0).dtype()})};
-}
-
 // The ways back of both, (grad_output, output, dim, input_dtype).
 
 Expression sum_along(const GradContext& context, const Expression& x) {
@@ -220,13 +208,6 @@ Gradients grad_cumsum(const GradContext& context) {
   return {cast_like(calls, from_the_end(flowing(context), "aten::cumsum", dims).value(), x)};
 }
 
-/// argsort(self, dim, descending)
-Results argsort(Calls& calls, const Arguments& args) { return {calls("sort", args)[1]}; }
-/// argsort.stable(self, *, stable, dim, descending)
-Results argsort_stable(Calls& calls, const Arguments& args) {
-  return {calls("sort.stable", args)[1]};
-}
-
 constexpr const char* kScan = "what comes before decides";
 constexpr const char* kOrder = "order and positions count within the whole dim";
 
@@ -234,18 +215,18 @@ constexpr const char* kOrder = "order and positions count within the whole dim";
 // clang-format off
 constexpr Row kAlongDimRows[] = {
     {"_log_softmax"_op, meta_softmax, others_rule, KernelId::kLogSoftmax,
-     {grad_log_softmax, "result"}, "normalised by a sum over the dim"},
+     {grad_along_dim<"_log_softmax_backward_data">, "result"}, "normalised by a sum over the dim"},
     {"_log_softmax_backward_data"_op, meta_softmax_backward, others_rule,
      KernelId::kLogSoftmaxBackward, {grad_log_softmax_backward, "grad_output output"},
      "sums the gradient over the dim"},
     {"_safe_softmax"_op, meta_safe_softmax, others_rule, safe_softmax,
-     {grad_safe_softmax, "result"}, "normalised by a sum over the dim"},
-    {"_softmax"_op, meta_softmax, others_rule, KernelId::kSoftmax, {grad_softmax, "result"},
-     "normalised by a sum over the dim"},
+     {grad_along_dim<"_softmax_backward_data">, "result"}, "normalised by a sum over the dim"},
+    {"_softmax"_op, meta_softmax, others_rule, KernelId::kSoftmax,
+     {grad_along_dim<"_softmax_backward_data">, "result"}, "normalised by a sum over the dim"},
     {"_softmax_backward_data"_op, meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
      {grad_softmax_backward, "grad_output output"}, "sums the gradient over the dim"},
-    {"argsort"_op, nullptr, {}, argsort, {}, "sort"},
-    {"argsort.stable"_op, nullptr, {}, argsort_stable, {}, "sort.stable"},
+    {"argsort"_op, nullptr, {}, result_of<"sort", 1>, {}, "sort"},
+    {"argsort.stable"_op, nullptr, {}, result_of<"sort.stable", 1>, {}, "sort.stable"},
     {"cummax"_op, meta_sort, others_rule, KernelId::kCummax, {grad_chosen<1>, "self result1"},
      kScan},
     {"cummin"_op, meta_sort, others_rule, KernelId::kCummin, {grad_chosen<1>, "self result1"},

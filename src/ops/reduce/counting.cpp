@@ -1,6 +1,5 @@
 // Counts: places among sorted boundaries, histograms, numbers of non-zeros; and pairs of reductions
 // that are one op in the reference.
-
 #include "ops/family.h"
 
 namespace shardlab {

@@ -1,7 +1,6 @@
 // gradient: slopes of samples along dims, from the neighbours of each, in the reference's steps.
 // Samples are equally far apart, or at coordinates; at both ends the slope is that of a line
 // through two samples or of a parabola through three.
-
 #include <array>
 
 #include "ops/family.h"

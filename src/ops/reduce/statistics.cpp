@@ -1,6 +1,5 @@
 // Figures of many numbers: quantiles, covariances and correlations. Each takes the reference's
 // steps: quantiles gather from sorted lines, covariances are one product of matrices.
-
 #include "ops/family.h"
 
 namespace shardlab {

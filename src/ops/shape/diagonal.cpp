@@ -216,16 +216,6 @@ Gradients grad_diagonal(const GradContext& context) {
                              context.inputs[2], context.inputs[3]})};
 }
 
-Gradients grad_diagonal_backward(const GradContext& context) {
-  return {context.calls.one("aten::diagonal", {context.grads[0], context.inputs[2],
-                                               context.inputs[3], context.inputs[4]})};
-}
-
-Gradients grad_diag_embed(const GradContext& context) {
-  return {context.calls.one("aten::diagonal", {context.grads[0], context.inputs[1],
-                                               context.inputs[2], context.inputs[3]})};
-}
-
 /// No row but that of replicas.
 std::vector<RuleRow> rule_whole_matrix(const RuleContext&) { return {}; }
 
@@ -235,12 +225,12 @@ constexpr const char* kWhy = "both dims of the diagonal stay whole";
 // clang-format off
 constexpr Row kDiagonalRows[] = {
     {"diag"_op, meta_diag, rule_whole_matrix, diag, {grad_diag, ""}, kWhy, 0, {1}},
-    {"diag_embed"_op, meta_diag_embed, rule_whole_matrix, diag_embed, {grad_diag_embed, ""}, kWhy,
-     0, {1}},
+    {"diag_embed"_op, meta_diag_embed, rule_whole_matrix, diag_embed,
+     {grad_by<"diagonal", 1, 2, 3>, ""}, kWhy, 0, {1}},
     {"diagonal"_op, meta_diagonal, rule_whole_matrix, view_diagonal, {grad_diagonal, ""}, kWhy, 0,
      {1}},
     {"diagonal_backward"_op, meta_diagonal_backward, rule_whole_matrix, diagonal_backward,
-     {grad_diagonal_backward, ""}, kWhy, 0, {1}},
+     {grad_by<"diagonal", 2, 3, 4>, ""}, kWhy, 0, {1}},
     {"diagonal_copy"_op, meta_diagonal_copy, rule_whole_matrix, diagonal_copy, {grad_diagonal, ""},
      kWhy, 0, {1}},
     {"fill_diagonal_"_op, nullptr, {}, fill_diagonal, {}, "masked_fill_ of counted positions"},

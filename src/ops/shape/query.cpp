@@ -91,10 +91,6 @@ Results all_close(Calls& calls, const Arguments& args) {
   return calls("item", {calls.one("all", {calls.one("isclose", args)})});
 }
 
-Results item_of(Calls& calls, const Arguments& args) {
-  return calls("_local_scalar_dense", {args[0]});
-}
-
 constexpr const char* kOfType = "of the global type";
 
 // Sorted by name.
@@ -113,7 +109,8 @@ constexpr Row kQueryRows[] = {
     {"is_same_size"_op, nullptr, DimRuleFn{alike_rule}, {}, {}, "compares global shapes",
      kAllowUneven},
     {"isclose"_op, nullptr, {}, is_close, {}, "sub, abs and le", kNotDifferentiable},
-    {"item"_op, nullptr, {}, item_of, {}, "_local_scalar_dense", kDataDependent},
+    {"item"_op, nullptr, {}, by_op<"_local_scalar_dense", 0>, {},
+     "_local_scalar_dense", kDataDependent},
     {"numel"_op, nullptr, {}, numel_of, {}, kOfType},
     {"size.int"_op, nullptr, {}, size_of, {}, kOfType},
     {"storage_offset"_op, nullptr, {}, offset_of, {}, kOfType},

@@ -1,6 +1,5 @@
 // Composite ops that move values: pixels and channels between dims, pieces of a dim, tensors side
 // by side. Each is a program over views and copies, so that placements and gradients are theirs.
-
 #include <algorithm>
 
 #include "ops/family.h"
@@ -207,11 +206,6 @@ Results pad_sequence(Calls& calls, const Arguments& args) {
 
 // Pieces of a dim.
 
-/// split.sizes, unsafe_split_with_sizes(self, sizes, dim)
-Results split_sizes(Calls& calls, const Arguments& args) { return calls("split_with_sizes", args); }
-Results split_size(Calls& calls, const Arguments& args) { return calls("split.Tensor", args); }
-Results chunk_apart(Calls& calls, const Arguments& args) { return calls("chunk", args); }
-
 /// The first pieces are longer by one.
 Results split_in(Calls& calls, const DTensor& x, std::int64_t sections, const Argument& dim) {
   require_ndim("tensor_split", x, 1);
@@ -357,11 +351,6 @@ Results resize_as(Calls& calls, const Arguments& args) {
   return {regrouped(calls, calls.one("constant_pad_nd", {flat, Dims{0, missing}}), shape)};
 }
 
-/// _reshape_alias(self, size, stride)
-Results reshape_alias(Calls& calls, const Arguments& args) {
-  return calls("view", {args[0], args[1]});
-}
-
 /// as_strided_scatter(self, src, size, stride, storage_offset)
 Results as_strided_scatter(Calls& calls, const Arguments& args) {
   // Whole, since a tensor that is written in place cannot move.
@@ -447,7 +436,7 @@ Results resize_memory(Calls& calls, const Arguments& args) {
 // clang-format off
 constexpr Row kRearrangeRows[] = {
     {"_chunk_cat"_op, nullptr, {}, chunk_cat, {}, "cat of padded views"},
-    {"_reshape_alias"_op, nullptr, {}, reshape_alias, {}, "view"},
+    {"_reshape_alias"_op, nullptr, {}, by_op<"view", 0, 1>, {}, "view"},
     {"as_strided_scatter"_op, nullptr, {}, as_strided_scatter, {grad_as_strided_scatter, ""},
      "copy_ into as_strided"},
     {"block_diag"_op, nullptr, {}, block_diag, {}, "cat of padded blocks"},
@@ -467,14 +456,14 @@ constexpr Row kRearrangeRows[] = {
     {"rot90"_op, nullptr, {}, rot90, {}, "flip and transpose"},
     {"set_.source_Tensor_storage_offset"_op, nullptr, {}, set_memory, {}, "as_strided",
      kNotDifferentiable},
-    {"split.sizes"_op, nullptr, {}, split_sizes, {}, "split_with_sizes"},
+    {"split.sizes"_op, nullptr, {}, by_op<"split_with_sizes">, {}, "split_with_sizes"},
     {"tensor_split.sections"_op, nullptr, {}, tensor_split_sections, {}, "split_with_sizes"},
     {"tensor_split.indices"_op, nullptr, {}, tensor_split_indices, {}, "slices"},
     {"tensor_split.tensor_indices_or_sections"_op, nullptr, {}, tensor_split_tensor, {},
      "slices or split_with_sizes", kDataDependent},
-    {"unsafe_chunk"_op, nullptr, {}, chunk_apart, {}, "chunk"},
-    {"unsafe_split.Tensor"_op, nullptr, {}, split_size, {}, "split"},
-    {"unsafe_split_with_sizes"_op, nullptr, {}, split_sizes, {}, "split_with_sizes"},
+    {"unsafe_chunk"_op, nullptr, {}, by_op<"chunk">, {}, "chunk"},
+    {"unsafe_split.Tensor"_op, nullptr, {}, by_op<"split.Tensor">, {}, "split"},
+    {"unsafe_split_with_sizes"_op, nullptr, {}, by_op<"split_with_sizes">, {}, "split_with_sizes"},
 };
 // clang-format on
 

@@ -391,10 +391,6 @@ ArgumentList present_grads(const GradContext& context) {
   return pieces;
 }
 
-Gradients grad_flip(const GradContext& context) {
-  return {context.calls.one("aten::flip", {context.grads[0], context.inputs[1]})};
-}
-
 Gradients grad_roll(const GradContext& context) {
   Dims back = context.inputs[1].ints();
   for (std::int64_t& shift : back) shift = -shift;
@@ -413,20 +409,6 @@ Gradients grad_slice(const GradContext& context) {
   return {context.calls.one("aten::slice_backward",
                             {context.grads[0], shape, dim, int_or(context.inputs[2], 0),
                              int_or(context.inputs[3], size), context.inputs[4]})};
-}
-
-/// select_backward(grad_output, input_sizes, dim, index): linear, so its gradient is the forward
-/// op.
-Gradients grad_select_backward(const GradContext& context) {
-  return {context.calls.one("aten::select.int",
-                            {context.grads[0], context.inputs[2], context.inputs[3]})};
-}
-
-/// slice_backward(grad_output, input_sizes, dim, start, end, step)
-Gradients grad_slice_backward(const GradContext& context) {
-  return {context.calls.one("aten::slice.Tensor",
-                            {context.grads[0], context.inputs[2], context.inputs[3],
-                             context.inputs[4], context.inputs[5]})};
 }
 
 Gradients grad_split(const GradContext& context) {
@@ -485,20 +467,21 @@ constexpr Row kSelectRows[] = {
     {"diagonal_scatter"_op, meta_contiguous, rule_diagonal_scatter, put<"diagonal">,
      {grad_put<"diagonal_scatter", "diagonal">, ""}, "both dims of the diagonal stay whole", 0,
      {1}},
-    {"flip"_op, meta_flip, rule_other_dims<1>, KernelId::kFlip, {grad_flip, ""},
+    {"flip"_op, meta_flip, rule_other_dims<1>, KernelId::kFlip, {grad_by<"flip", 1>, ""},
      "a flipped dim crosses ranks", 0, {1}},
     {"roll"_op, meta_roll, rule_other_dims<2>, roll_locally, {grad_roll, ""},
      "a rolled dim crosses ranks", 0, {1}},
     {"select.int"_op, meta_select, rule_select, view_select, {grad_select, ""},
      "the index is global", kAllowUneven, {1}},
     {"select_backward"_op, meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
-     {grad_select_backward, ""}, "the index is global", kAllowUneven, {1}, nullptr, 1},
+     {grad_by<"select.int", 2, 3>, ""}, "the index is global", kAllowUneven, {1}, nullptr, 1},
     {"select_scatter"_op, meta_contiguous, rule_select_scatter, put<"select.int">,
      {grad_put<"select_scatter", "select.int">, ""}, "the index is global", 0, {1}},
     {"slice.Tensor"_op, meta_slice, rule_slice, view_slice, {grad_slice, ""}, "bounds are global",
      kAllowUneven, {1}},
     {"slice_backward"_op, meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
-     {grad_slice_backward, ""}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
+     {grad_by<"slice.Tensor", 2, 3, 4, 5>, ""}, "bounds are global", kAllowUneven, {1},
+     nullptr, 1},
     {"slice_scatter"_op, meta_contiguous, rule_slice_scatter, put<"slice.Tensor">,
      {grad_put<"slice_scatter", "slice.Tensor">, ""}, "bounds are global", kAllowUneven, {2}},
     {"split.Tensor"_op, meta_split, rule_split, view_split, {grad_split, "~result"},

@@ -1,6 +1,5 @@
 // Tensors put side by side, taken apart and walked along, by the names that numpy gave them:
 // hstack, vsplit, tile, diff, take_along_dim. Each is the reference's steps over views and joins.
-
 #include <algorithm>
 #include <cmath>
 

@@ -3,7 +3,6 @@
 // its own piece where the op names one (K-30), and with the removed dims where it does not name
 // them, because a piece can have size 1 where the whole has not. Whether an op may move data is a
 // column: view refuses cases for which reshape gathers.
-
 #include <algorithm>
 #include <optional>
 
@@ -392,15 +391,6 @@ Gradients grad_squeeze(const GradContext& context) {
   return {gradient};
 }
 
-Gradients grad_t(const GradContext& context) {
-  return {context.calls.one("aten::t", {context.grads[0]})};
-}
-
-Gradients grad_transpose(const GradContext& context) {
-  return {context.calls.one("aten::transpose.int",
-                            {context.grads[0], context.inputs[1], context.inputs[2]})};
-}
-
 Gradients grad_unsqueeze(const GradContext& context) {
   const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
   const DTensor gradient = gathered(context.calls, context.grads[0], Dims{dim});
@@ -414,10 +404,6 @@ Gradients grad_view_as_real(const GradContext& context) {
   const DTensor pairs = gathered(calls, context.grads[0], Dims{last});
   return {calls.one("aten::view_as_complex", {calls.one("aten::contiguous", {pairs})})};
 }
-Gradients grad_view_as_complex(const GradContext& context) {
-  return {context.calls.one("aten::view_as_real", {context.grads[0]})};
-}
-
 constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
 
 // Sorted by name.
@@ -459,13 +445,13 @@ constexpr Row kViewRows[] = {
      {grad_squeeze, ""}, "the handle's spec changes", 0, {1}},
     {"squeeze_.dims"_op, meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>,
      {grad_squeeze, ""}, "the handle's spec changes", 0, {1}},
-    {"t"_op, meta_t, rule_t, view_in_place<meta_t>, {grad_t, ""}, "exchanges both dims"},
-    {"t_"_op, meta_t, rule_t, view_in_place<meta_t>, {grad_t, ""},
+    {"t"_op, meta_t, rule_t, view_in_place<meta_t>, {grad_by<"t">, ""}, "exchanges both dims"},
+    {"t_"_op, meta_t, rule_t, view_in_place<meta_t>, {grad_by<"t">, ""},
      "keeps its placements, so no dim may be cut"},
     {"transpose.int"_op, meta_transpose, older::run<rule_transpose>, view_in_place<meta_transpose>,
-     {grad_transpose, ""}, "shards follow their dim", 0, {1}},
+     {grad_by<"transpose.int", 1, 2>, ""}, "shards follow their dim", 0, {1}},
     {"transpose_"_op, meta_transpose, older::run<rule_transpose>, view_in_place<meta_transpose>,
-     {grad_transpose, ""}, "the handle's spec changes", 0, {1}},
+     {grad_by<"transpose.int", 1, 2>, ""}, "the handle's spec changes", 0, {1}},
     {"unsqueeze"_op, meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>,
      {grad_unsqueeze, ""}, "later dims move up by one", 0, {1}},
     {"unsqueeze_"_op, meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>,
@@ -475,7 +461,8 @@ constexpr Row kViewRows[] = {
     {"view.dtype"_op, meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, {},
      "the bytes of a piece are its own", kAllowUneven, {}, cut_between_bytes},
     {"view_as_complex"_op, meta_view_as_complex, rule_view_as_complex,
-     view_in_place<meta_view_as_complex>, {grad_view_as_complex, ""}, "a pair must stay together"},
+     view_in_place<meta_view_as_complex>, {grad_by<"view_as_real">, ""},
+     "a pair must stay together"},
     {"view_as_real"_op, meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>,
      {grad_view_as_real, ""}, "adds the pair as a last dim"},
     {"view_copy"_op, meta_view_copy, rule_reshape<kGather>, KernelId::kReshapeCopy,

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "base/fix.h"
+#include "base/error.h"
 #include "ops/shape/view_map.h"
 
 namespace shardlab {

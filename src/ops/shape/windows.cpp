@@ -1,6 +1,5 @@
 // Windows that move over a tensor, and places behind its edges: unfold, im2col and their way back,
 // reflected and replicated pads. All but the view are programs over slices.
-
 #include <algorithm>
 #include <array>
 

@@ -1,6 +1,5 @@
 // Composite ops: small programs over other ops, step for step as the reference decomposes them
 // before the sharding decision, since every step may move data.
-
 #include <algorithm>
 #include <limits>
 
@@ -238,10 +237,6 @@ Results linear(Calls& calls, const Arguments& args) {
 
 // Normalisation.
 
-Results layer_norm(Calls& calls, const Arguments& args) {
-  return {calls("native_layer_norm", {args[0], args[1], args[2], args[3], args[4]})[0]};
-}
-
 /// rms_norm(input, normalized_shape, weight, eps): half types are computed in f32.
 Results rms_norm(Calls& calls, const Arguments& args) {
   const DTensor input = grad::reduced(calls, args[0].tensor());
@@ -466,7 +461,8 @@ constexpr Row kCompositeRows[] = {
     {"feature_dropout"_op, nullptr, {}, channel_dropout, {}, "bernoulli_ and a product", kRandom},
     {"flatten.using_ints"_op, nullptr, {}, flatten, {}, "reshape"},
     {"isreal"_op, nullptr, {}, isreal, {}, "view_as_real and eq", kNotDifferentiable},
-    {"layer_norm"_op, nullptr, {}, layer_norm, {}, "native_layer_norm"},
+    {"layer_norm"_op, nullptr, {}, result_of<"native_layer_norm", 0, 0, 1, 2, 3, 4>, {},
+     "native_layer_norm"},
     {"lift"_op, nullptr, {}, as_it_is, {}, "the same tensor"},
     {"linear"_op, nullptr, {}, linear, {}, "addmm or matmul"},
     {"log_softmax.int"_op, nullptr, {}, softmax<"_log_softmax">, {}, "_log_softmax"},

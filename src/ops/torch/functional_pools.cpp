@@ -1,6 +1,5 @@
 // Functions of torch.nn.functional that pool: windows, whose largest element may be returned with
 // its place, the way back from there, and bags of rows of a table.
-
 #include "ops/family.h"
 #include "ops/torch/functional.h"
 

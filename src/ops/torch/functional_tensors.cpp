@@ -1,6 +1,5 @@
 // Functions of torch that torch writes in Python and that are not layers: norms by a word, distinct
 // elements, places of non-zeros, factors of matrices.
-
 #include "ops/family.h"
 #include "ops/torch/functional.h"
 
@@ -48,8 +47,6 @@ Results places_that_hold(Calls& calls, const Arguments& args) {
   return calls(args[1].to_bool() ? "nonzero_numpy" : "nonzero", {args[0]});
 }
 
-Results rows_that_hold(Calls& calls, const Arguments& args) { return calls("nonzero", {args[0]}); }
-
 /// unravel_index(indices, shape): the place along each dim
 Results unravelled(Calls& calls, const Arguments& args) {
   const DTensor& indices = args[0].tensor();
@@ -86,7 +83,7 @@ constexpr std::uint32_t kByData = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr FunctionRow kTensorFunctions[] = {
-    {"functional::argwhere(Tensor input) -> Tensor"_op, rows_that_hold, "nonzero", kByData},
+    {"functional::argwhere(Tensor input) -> Tensor"_op, by_op<"nonzero", 0>, "nonzero", kByData},
     {"functional::lu(Tensor A, bool pivot=True, bool get_infos=False) -> Tensor"_op, packed_factors,
      "linalg_lu_factor_ex"},
     {"functional::nonzero(Tensor input, *, bool as_tuple) -> Tensor"_op, places_that_hold,

@@ -10,7 +10,6 @@
 #include <cstdio>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/host_table.h"
 #include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
@@ -24,6 +23,7 @@
 #include "tests/facts/fact_json.h"
 #include "tests/facts/open_choice.h"
 #include "tests/facts/value_case.h"
+#include "tests/support/host_table.h"
 
 using namespace shardlab;
 

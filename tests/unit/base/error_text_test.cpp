@@ -9,7 +9,6 @@
 
 #include "base/collective_kind.h"
 #include "base/error.h"
-#include "base/fix.h"
 #include "base/rank_context.h"
 #include "base/reduce_op.h"
 #include "base/ref.h"

@@ -1,4 +1,4 @@
-#include "base/text_of_list.h"
+#include "base/text.h"
 
 #include <doctest/doctest.h>
 

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/host_table.h"
 #include "backends/cuda/pieces.h"
 #include "kernels/kernel_id.h"
 #include "tensor/host.h"
+#include "tests/support/host_table.h"
 
 using namespace shardlab;
 using namespace shardlab::cuda;

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/host_table.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
+#include "tests/support/host_table.h"
 
 namespace shardlab::cuda {
 

@@ -1,4 +1,4 @@
-#include "backends/fake/dim_cut.h"
+#include "backends/fake/rank_grid.h"
 
 #include <doctest/doctest.h>
 

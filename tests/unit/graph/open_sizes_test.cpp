@@ -7,7 +7,7 @@
 #include "dispatch/all_ops.h"
 #include "schema/op_registry.h"
 #include "sim/graph/capture.h"
-#include "sim/graph/replay_run.h"
+#include "sim/graph/trace_report.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace shardlab {

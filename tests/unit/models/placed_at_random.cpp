@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text_of_list.h"
+#include "base/text.h"
 #include "sim/world/spmd.h"
 
 namespace shardlab::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/host_table.h"
+#include "tests/support/host_table.h"
 #include "tests/unit/nccl/noting_nccl.h"
 
 using namespace shardlab;

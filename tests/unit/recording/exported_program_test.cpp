@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/program_path.h"
+#include "sim/recording/exported_sizes.h"
 #include "sim/recording/recording.h"
-#include "sim/recording/size_text.h"
 #include "sim/remesh/program.h"
 
 using namespace shardlab;

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "schema/binder.h"
-#include "schema/list_count.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/host_table.h"
 #include "comm/process_group.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
+#include "tests/support/host_table.h"
 
 namespace shardlab {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

@@ -1,7 +1,7 @@
 // A mesh becomes a layout when its first type is read.
 #include "tests/unit/trace/line_types.h"
 
-#include "base/fix.h"
+#include "base/error.h"
 
 namespace shardlab {
 

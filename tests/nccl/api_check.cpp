@@ -2,8 +2,6 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
-#include <cstddef>
-
 #include "backends/nccl/api.h"
 
 namespace shardlab::nccl {

@@ -1,7 +1,7 @@
 // The device's functions on the host, one element after the other: for tests of the code around a
 // GPU, and of the kernels' bodies. With the double of NCCL they run behind the host, on one of its
 // streams, as on a GPU; without it at once.
-#include "backends/cuda/host_table.h"
+#include "tests/support/host_table.h"
 
 #include <dlfcn.h>
 
@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <utility>
 
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/pointwise.h"
