@@ -24,23 +24,22 @@ class Examination : FlightJob {
     const bool ended = std::ranges::all_of(dumps_, [](const FlightDump& dump) {
       return std::ranges::all_of(dump.entries, &FlightEntry::completed);
     });
-    std::optional<Parting> first;
+    std::vector<Parting> partings;
     for (const std::vector<std::size_t>& role : roles_) {
       std::optional<Parting> parting = ended ? std::nullopt : parting_of(role);
-      if (parting && (!first || parting->time < first->time)) first = std::move(parting);
+      if (parting) partings.push_back(std::move(*parting));
     }
-    if (!first) {
-      nobody_parted();
-    } else if (first->ended.empty()) {
-      differs(*first);
-    } else {
-      stopped(*first);
+    std::ranges::stable_sort(partings, {}, &Parting::time);
+    if (partings.empty()) nobody_parted();
+    for (const Parting& parting : partings) {
+      Autopsy before = result_;
+      parting.ended.empty() ? differs(parting) : stopped(parting);
+      if (&parting == &partings.front()) continue;
+      before.also.push_back({result_.kind, result_.culprits, told_word()});
+      result_ = std::move(before);
     }
     if (result_.theirs >= 0 || result_.ours >= 0) {
-      const bool skipped =
-          result_.kind == AutopsyKind::kSkipped || result_.kind == AutopsyKind::kLostSend;
-      const FlightWord& word =
-          words_[result_.theirs < 0 || skipped ? result_.ours : result_.theirs];
+      const FlightWord& word = words_[told_word()];
       result_.group = word.group;
       result_.op = std::string(word.kind());
       const bool blames = result_.kind != AutopsyKind::kDeviceStuck || !result_.circle.empty();
@@ -50,6 +49,13 @@ class Examination : FlightJob {
   }
 
  private:
+  // The one that is not there, where a call was left out.
+  std::int32_t told_word() const {
+    const bool skipped =
+        result_.kind == AutopsyKind::kSkipped || result_.kind == AutopsyKind::kLostSend;
+    return result_.theirs < 0 || skipped ? result_.ours : result_.theirs;
+  }
+
   // The first record at which ranks of a role part.
   struct Parting {
     std::int64_t time = 0, record = 0;
@@ -142,44 +148,74 @@ class Examination : FlightJob {
     return parting.sizes ? numbers_.loose(word) : numbers_.alike(word);
   }
 
-  // The next word after the longest context that was seen before: in other roles, and in the past
-  // of the role itself. Sizes may be other ones each time, and count where they alone differ.
-  std::map<std::int32_t, std::size_t> expected_next(const Parting& parting) const {
-    constexpr std::size_t kMostContext = 64, kMostRanks = 32;
+  // Calls before a record, the last one first.
+  std::vector<std::int32_t> context_of(std::size_t rank, std::int64_t record) const {
+    constexpr std::size_t kMostContext = 64;
     std::vector<std::int32_t> context;
-    for (std::int64_t i = parting.record - 1; context.size() < kMostContext; --i) {
-      const FlightEntry* entry = at(parting.role.front(), i);
+    while (context.size() < kMostContext) {
+      const FlightEntry* entry = at(rank, --record);
       if (entry == nullptr) break;
       context.push_back(numbers_.alike(entry->word));
     }
-    // Votes of each rank after its longest context.
-    std::vector<std::pair<std::size_t, std::set<std::int32_t>>> all_votes;
-    const auto look = [&](std::size_t rank, std::int64_t end) {
-      auto& [best, votes] = all_votes.emplace_back(1, std::set<std::int32_t>{});
-      const std::vector<FlightEntry>& all = dumps_[rank].entries;
-      for (std::size_t j = 1; j < all.size() && all[j].record < end; ++j) {
-        std::size_t same = 0;
-        while (same < context.size() && same < j &&
-               numbers_.alike(all[j - 1 - same].word) == context[same]) {
-          ++same;
-        }
-        if (same < best) continue;
-        if (same > best) votes.clear();
-        best = same;
-        votes.insert(voted(parting, all[j].word));
+    return context;
+  }
+
+  struct Next {
+    std::size_t context = 1;  // calls before
+    bool whole = false;       // all that the rank has before
+    std::set<std::int32_t> words;
+  };
+  // The words of a rank after the longest part of a context that it has, until a record.
+  Next next_of(const std::vector<std::int32_t>& context, std::size_t rank, std::int64_t end,
+               const auto& number) const {
+    Next next;
+    const std::vector<FlightEntry>& all = dumps_[rank].entries;
+    for (std::size_t j = 1; j < all.size() && all[j].record < end; ++j) {
+      std::size_t same = 0;
+      while (same < context.size() && same < j &&
+             numbers_.alike(all[j - 1 - same].word) == context[same]) {
+        ++same;
       }
-    };
-    for (std::size_t i = 0; i < dumps_.size() && all_votes.size() < kMostRanks; ++i) {
-      const bool same_role = std::ranges::find(parting.role, i) != parting.role.end();
-      if (!same_role) look(i, std::numeric_limits<std::int64_t>::max());
+      if (same < next.context) continue;
+      if (same > next.context) next = {same, false, {}};
+      next.whole = next.whole || same == j;
+      next.words.insert(number(all[j].word));
     }
-    look(parting.role.front(), parting.record);
+    return next;
+  }
+
+  // Votes for the next word: of other roles, and of the past of the role itself. Sizes may be other
+  // ones each time, and count where they alone differ.
+  std::map<std::int32_t, std::size_t> expected_next(const Parting& parting) const {
+    constexpr std::size_t kMostRanks = 32;
+    const std::size_t own = parting.role.front();
+    const std::vector<std::int32_t> context = context_of(own, parting.record);
     // A window that begins earlier has a longer one; those of other programs have short ones.
     std::map<std::int32_t, std::size_t> votes;
-    for (const auto& [best, words] : all_votes) {
-      for (const std::int32_t word : words) votes[word] += best * best;
+    const auto look = [&](std::size_t rank, std::int64_t end) {
+      const auto number = [&](std::int32_t word) { return voted(parting, word); };
+      const Next next = next_of(context, rank, end, number);
+      for (const std::int32_t word : next.words) votes[word] += next.context * next.context;
+    };
+    std::size_t ranks = 1;
+    for (std::size_t i = 0; i < dumps_.size() && ranks < kMostRanks; ++i) {
+      const bool same_role = std::ranges::find(parting.role, i) != parting.role.end();
+      if (!same_role) look(i, std::numeric_limits<std::int64_t>::max());
+      ranks += same_role ? 0 : 1;
     }
+    look(own, parting.record);
     return votes;
+  }
+
+  // The word that a rank has always called after the same calls, at least four, or two that are all
+  // it had called, if it has another one there now.
+  std::int32_t habit(std::size_t dump, const FlightEntry& entry, bool begin) const {
+    const auto number = [&](std::int32_t word) { return numbers_.loose(word); };
+    const Next next = next_of(context_of(dump, entry.record), dump, entry.record, number);
+    const bool known = next.context >= (begin && next.whole ? 2 : 4);
+    const bool other =
+        known && next.words.size() == 1 && *next.words.begin() != numbers_.loose(entry.word);
+    return other ? *next.words.begin() : -1;
   }
 
   void differs(const Parting& parting) {
@@ -237,11 +273,7 @@ class Examination : FlightJob {
     if (crossed > 0 && crossed >= std::max({replaced, extra, skipped}))
       return AutopsyKind::kCrossed;
     if (extra > std::max(replaced, skipped)) return AutopsyKind::kExtra;
-    const bool same =
-        a.group == b.group && a.kind() == b.kind() && a.file == b.file && a.line == b.line;
-    if (same && skipped <= replaced) {
-      return a.dtypes != b.dtypes ? AutopsyKind::kOtherDtype : AutopsyKind::kOtherSize;
-    }
+    if (is_same_call(a, b) && skipped <= replaced) return other_of(a, b);
     if (extra > 0 && extra >= std::max(replaced, skipped)) return AutopsyKind::kExtra;
     bool known = comes_later;
     for (std::size_t i = 0; i < dumps_.size() && !known; ++i) {
@@ -251,9 +283,127 @@ class Examination : FlightJob {
       });
     }
     if (!known) return AutopsyKind::kOtherKind;
+    if (b.kind() == "send") return AutopsyKind::kLostSend;
     const bool last = at(odd, record + 1) == nullptr && own.pending && a.group != b.group;
-    if (last) return AutopsyKind::kCrossed;
-    return b.kind() == "send" ? AutopsyKind::kLostSend : AutopsyKind::kSkipped;
+    return last ? AutopsyKind::kCrossed : AutopsyKind::kSkipped;
+  }
+
+  // A rank without another one of its program, against a word that is right.
+  void blame(const std::vector<std::size_t>& odd, const FlightEntry& entry, std::int32_t right) {
+    const std::size_t dump = odd.front();
+    result_.culprits = ranks_of(odd);
+    result_.rank = dumps_[dump].rank;
+    result_.record = entry.record;
+    result_.ours = right;
+    result_.theirs = entry.word;
+    result_.their_place = result_.our_place = entry.sequence;
+    const FlightEntry* const next = at(dump, entry.record + 1);
+    const FlightWord &a = words_[entry.word], &b = words_[right];
+    const bool known = std::ranges::any_of(dumps_[dump].entries, [&](const FlightEntry& one) {
+      return one.record < entry.record && numbers_.loose(one.word) == numbers_.loose(entry.word);
+    });
+    const bool goes_on = next != nullptr && numbers_.loose(next->word) == numbers_.loose(right);
+    result_.kind = is_same_call(a, b)   ? other_of(a, b)
+                   : goes_on            ? AutopsyKind::kExtra
+                   : !known             ? AutopsyKind::kOtherKind
+                   : b.kind() == "send" ? AutopsyKind::kLostSend
+                                        : AutopsyKind::kSkipped;
+  }
+  static bool is_same_call(const FlightWord& a, const FlightWord& b) {
+    return a.group == b.group && a.kind() == b.kind() && a.file == b.file && a.line == b.line;
+  }
+  static AutopsyKind other_of(const FlightWord& a, const FlightWord& b) {
+    return a.dtypes != b.dtypes ? AutopsyKind::kOtherDtype : AutopsyKind::kOtherSize;
+  }
+
+  // Members of one group, of several roles, have all made a call, and not the same.
+  bool blames_unfit_call() {
+    std::set<std::pair<const Group*, std::int64_t>> seen;
+    std::map<std::int32_t, std::vector<std::size_t>> sides;  // of the earliest one
+    std::map<std::size_t, const FlightEntry*> calls;
+    std::int64_t time = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      for (const FlightEntry& entry : dumps_[i].entries) {
+        if (!entry.pending || entry.message || entry.created_ns >= time) continue;
+        const Group& group = group_of(i, entry);
+        if (!seen.emplace(&group, entry.sequence).second) continue;
+        std::map<std::int32_t, std::vector<std::size_t>> here;
+        std::map<std::size_t, const FlightEntry*> all;
+        for (const std::int64_t rank : group.ranks) {
+          const auto dump = index_of_.find(rank);
+          const FlightEntry* call =
+              dump == index_of_.end() ? nullptr : call_of(dump->second, group, entry.sequence);
+          if (call == nullptr) break;
+          here[numbers_.fit(call->word)].push_back(dump->second);
+          all[dump->second] = call;
+        }
+        if (here.size() < 2 || all.size() < group.ranks.size()) continue;
+        time = entry.created_ns;
+        sides = std::move(here);
+        calls = std::move(all);
+      }
+    }
+    if (sides.empty()) return false;
+    const auto odd_ones = [&](std::int32_t right) {
+      std::vector<std::size_t> odd;
+      for (const auto& [word, ranks] : sides) {
+        if (word != right) odd.insert(odd.end(), ranks.begin(), ranks.end());
+      }
+      std::ranges::sort(odd);
+      return odd;
+    };
+    std::size_t most = 0, rivals = 0;
+    for (const auto& [word, ranks] : sides) most = std::max(most, ranks.size());
+    for (const auto& [word, ranks] : sides) rivals += ranks.size() == most ? 1 : 0;
+    std::int32_t right = -1;
+    for (const auto& [word, ranks] : sides) {
+      const bool odd = rivals > 1 && std::ranges::any_of(ranks, [&](std::size_t dump) {
+                         return habit(dump, *calls.at(dump), true) >= 0;
+                       });
+      if (ranks.size() < most || odd) continue;
+      result_.tie = right >= 0;
+      right = word;
+    }
+    result_.tie = result_.tie || right < 0;
+    if (right < 0) right = sides.begin()->first;
+    const std::vector<std::size_t> odd = odd_ones(right), &agree = sides.at(right);
+    blame(odd, *calls.at(odd.front()), calls.at(agree.front())->word);
+    result_.others = ranks_of(agree);
+    if (result_.tie)
+      result_.culprits.insert(result_.culprits.end(), result_.others.begin(), result_.others.end());
+    std::ranges::sort(result_.culprits);
+    return true;
+  }
+  const FlightEntry* call_of(std::size_t dump, const Group& group, std::int64_t sequence) const {
+    const auto found = std::ranges::find_if(dumps_[dump].entries, [&](const FlightEntry& one) {
+      return !one.message && one.sequence == sequence && &group_of(dump, one) == &group;
+    });
+    return found == dumps_[dump].entries.end() ? nullptr : &*found;
+  }
+
+  // Of ranks that wait for each other, one alone has no longer called what it always did.
+  bool blames_habit() {
+    constexpr std::int64_t kLast = 16;
+    std::optional<std::tuple<std::size_t, const FlightEntry*, std::int32_t>> found;
+    for (const AutopsyLink& link : result_.circle) {
+      const std::size_t dump = index_of_.at(link.rank);
+      const bool alone = std::ranges::any_of(
+          roles_, [&](const auto& role) { return role.size() == 1 && role[0] == dump; });
+      const std::vector<FlightEntry>& all = dumps_[dump].entries;
+      const std::int64_t from = head_of(dump)->record - kLast;
+      const auto other = std::ranges::find_if(all, [&](const FlightEntry& entry) {
+        return entry.record >= from && habit(dump, entry, false) >= 0;
+      });
+      if (!alone || other == all.end()) continue;
+      if (found) return false;
+      found = {dump, &*other, habit(dump, *other, false)};
+    }
+    if (!found) return false;
+    const auto& [dump, entry, word] = *found;
+    blame({dump}, *entry, word);
+    result_.notes.push_back(
+        fmt::format("until then rank {} has always called it there", dumps_[dump].rank));
+    return true;
   }
 
   void nobody_parted() {
@@ -265,7 +415,7 @@ class Examination : FlightJob {
       if (dumps_[rank].cut && head_of(rank) == nullptr) lost.push_back(dumps_[rank].rank);
     }
     std::ranges::sort(lost);
-    auto best = std::tuple(true, std::size_t{0}, std::int64_t{0}, std::int64_t{0});
+    auto best = std::tuple(true, false, std::int64_t{0}, std::int64_t{0});
     for (std::size_t rank = 0; rank < dumps_.size(); ++rank) {
       for (const FlightEntry& entry : dumps_[rank].entries) {
         if (!entry.pending) continue;
@@ -274,7 +424,7 @@ class Examination : FlightJob {
         const bool misses =
             std::ranges::any_of(lost, [&](std::int64_t missing) { return has(ranks, missing); });
         if (!lost.empty() && !misses) continue;
-        const std::tuple key(entry.message, ranks.size(), entry.record, entry.created_ns);
+        const std::tuple key(entry.message, ranks.size() == world_, entry.record, entry.created_ns);
         if (place != nullptr && best <= key) continue;
         best = key;
         place = &entry;
@@ -283,6 +433,7 @@ class Examination : FlightJob {
     }
     const bool absent =
         place != nullptr ? !lost.empty() : !result_.missing.empty() && stop_within_a_step();
+    if (blames_unfit_call() || blames_habit()) return;
     if (!result_.circle.empty()) {
       result_.kind = AutopsyKind::kDeviceStuck;
       place = head_of(at = index_of_.at(result_.circle.front().rank));

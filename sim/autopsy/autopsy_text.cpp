@@ -119,6 +119,13 @@ std::string Autopsy::text(const FlightWords& words) const {
     lines.push_back(fmt::format("  {:<15} no call after the one before it",
                                 fold_ranks(ours < 0 ? others : culprits)));
   }
+  constexpr std::size_t kMostAlso = 2;
+  for (std::size_t i = 0; i < std::min(also.size(), kMostAlso); ++i) {
+    lines.push_back(fmt::format("also {}: {}, {} of {}{}", fold_ranks(also[i].culprits),
+                                kKinds[static_cast<std::size_t>(also[i].kind)].text,
+                                words[also[i].word].op, words[also[i].word].group,
+                                place_of(words[also[i].word])));
+  }
   if (!waits.empty()) lines.push_back(text_of(waits));
   if (!circle.empty() && !culprits.empty()) {
     lines.push_back(fmt::format("a circle of waits: ranks {}", text_of_list(in_circle, ", ")));
@@ -155,6 +162,13 @@ Json Autopsy::json(const FlightWords& words) const {
   };
   call("theirs", theirs);
   call("ours", ours);
+  json["also"] = Json::array();
+  for (const AutopsyParting& one : also) {
+    json["also"].push_back({{"kind", to_string(one.kind)},
+                            {"culprits", one.culprits},
+                            {"op", std::string(words[one.word].kind())},
+                            {"line", words[one.word].line}});
+  }
   json["circle"] = Json::array();
   for (const AutopsyLink& link : circle) {
     json["circle"].push_back({{"rank", link.rank}, {"line", words[link.word].line}});

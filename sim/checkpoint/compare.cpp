@@ -140,7 +140,7 @@ class Comparer {
     if (!equal || found.mistake) out_.differences.push_back(std::move(found));
   }
 
-  // As TensorPair::beside, in A's type. The nearest tensors come first; one that is smaller than
+  // TensorPair::beside for a tensor. The nearest tensors come first; one that is smaller than
   // the distance is between.
   std::string beside(const MadeTensor& a, const std::string& elements, std::int64_t distance,
                      const StoredType& type, int& left) const {
@@ -232,7 +232,7 @@ class Comparer {
     if (same_shape) found.wrong = wrong_indices(pair);
   }
 
-  // What is known when all others were looked at: contents that A ties to others, of another tensor
+  // When all others were looked at: contents that A ties to others, of another tensor
   // in another type, or rows of another; and how far others have moved.
   void look_elsewhere(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
     if (unexplained_ >= kMostUnexplained) return;

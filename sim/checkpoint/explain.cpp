@@ -146,7 +146,7 @@ class ElementMistakes {
     for (const std::int64_t probe : probes_) {
       if (probe >= in_b && probe < in_b + own && !same(probe, probe - in_b + in_a, 1)) return false;
     }
-    // Where much repeats, more than probes may fit.
+    // Probes alone may fit if much repeats.
     if (passes_left_ == 0 || (!same(in_b, in_a, own) && passes_left_-- > 0)) return false;
     const std::string_view came =
         std::string_view(pair_.b).substr(static_cast<std::size_t>((shift > 0 ? 0 : own) * item_),

@@ -348,7 +348,7 @@ TEST_CASE("B-52 three dims in another order, and joined along one that is not ne
         "other-dim; ranks=2; cut_dim=0; joined_dim=2");
 }
 
-TEST_CASE("B-52 what is beside a flat shift may be any other tensor, in another dtype") {
+TEST_CASE("B-52 elements beside a flat shift are of any other tensor, in another dtype") {
   const auto floats = [](const std::string& name, const std::vector<float>& numbers, DType dtype) {
     const std::string bytes(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size());
     const std::string stored = converted(bytes, DType::kF32, dtype);
@@ -403,7 +403,7 @@ TEST_CASE("B-52 16-bit floats that were rounded to the other kind") {
   CHECK(found.differences[0].mistake->told == "to=bf16");
 }
 
-TEST_CASE("B-52 what repeats all over is looked at a bounded number of times") {
+TEST_CASE("B-52 elements that repeat all over are looked at a bounded number of times") {
   // Each shift by a multiple of 251 fits but for the last element.
   constexpr std::size_t kRows = 4096, kColumns = 1024;
   PlainNumbers numbers(kRows * kColumns);
