@@ -14,54 +14,17 @@ namespace shardlab {
 
 namespace {
 
-class Examination : FlightJob {
- public:
-  Examination(std::vector<FlightDump> dumps, const FlightWords& words)
-      : FlightJob(std::move(dumps), words) {}
-
-  Autopsy run() {
-    // No difference was a fault if all calls have ended.
-    const bool ended = std::ranges::all_of(dumps_, [](const FlightDump& dump) {
-      return std::ranges::all_of(dump.entries, &FlightEntry::completed);
-    });
-    std::vector<Parting> partings;
-    for (const std::vector<std::size_t>& role : roles_) {
-      std::optional<Parting> parting = ended ? std::nullopt : parting_of(role);
-      if (parting) partings.push_back(std::move(*parting));
-    }
-    std::ranges::stable_sort(partings, {}, &Parting::time);
-    if (partings.empty()) nobody_parted();
-    for (const Parting& parting : partings) {
-      Autopsy before = result_;
-      parting.ended.empty() ? differs(parting) : stopped(parting);
-      if (&parting == &partings.front()) continue;
-      before.also.push_back({result_.kind, result_.culprits, told_word()});
-      result_ = std::move(before);
-    }
-    if (result_.theirs >= 0 || result_.ours >= 0) {
-      const FlightWord& word = words_[told_word()];
-      result_.group = word.group;
-      result_.op = std::string(word.kind());
-      const bool blames = result_.kind != AutopsyKind::kDeviceStuck || !result_.circle.empty();
-      if (blames) result_.line = word.line;
-    }
-    return std::move(result_);
-  }
-
- private:
-  // The one that is not there, where a call was left out.
-  std::int32_t told_word() const {
-    const bool skipped =
-        result_.kind == AutopsyKind::kSkipped || result_.kind == AutopsyKind::kLostSend;
-    return result_.theirs < 0 || skipped ? result_.ours : result_.theirs;
-  }
+// The calls of the ranks of a role, and those that were expected.
+class Habits : protected FlightJob {
+ protected:
+  using FlightJob::FlightJob;
 
   // The first record at which ranks of a role part.
   struct Parting {
     std::int64_t time = 0, record = 0;
-    std::vector<std::size_t> role;
-    std::vector<std::size_t> ended;  ///< ranks that have no more; empty: words differ
-    bool sizes = false;              ///< in sizes or dtypes alone
+    Role role;
+    Role ended;          ///< ranks that have no more; empty: words differ
+    bool sizes = false;  ///< in sizes or dtypes alone
   };
 
   // The word, or the one that it is alike to; -1: there is no such record.
@@ -71,22 +34,21 @@ class Examination : FlightJob {
     return parting.sizes ? entry->word : numbers_.alike(entry->word);
   }
 
-  std::map<std::int32_t, std::vector<std::size_t>> words_at(const Parting& parting,
-                                                            std::int64_t record) const {
-    std::map<std::int32_t, std::vector<std::size_t>> found;
+  std::map<std::int32_t, Role> words_at(const Parting& parting, std::int64_t record) const {
+    std::map<std::int32_t, Role> found;
     for (const std::size_t rank : parting.role) {
       if (at(rank, record) != nullptr) found[key(parting, rank, record)].push_back(rank);
     }
     return found;
   }
 
-  std::optional<Parting> parting_of(const std::vector<std::size_t>& role) const {
+  std::optional<Parting> parting_of(const Role& role) const {
     for (std::int64_t record = first_record(dumps_, role); record != kNoRecord;
          record = next_record(dumps_, role, record)) {
       bool differ = false, parts = false;
       std::int64_t time = std::numeric_limits<std::int64_t>::max();
       const FlightEntry* first = nullptr;
-      std::vector<std::size_t> ended;
+      Role ended;
       for (const std::size_t rank : role) {
         const FlightEntry* entry = at(rank, record);
         if (entry == nullptr) {
@@ -106,42 +68,6 @@ class Examination : FlightJob {
       return parting;
     }
     return std::nullopt;
-  }
-
-  // The word of most is right here, too: they have ended, or go on.
-  void stopped(const Parting& parting) {
-    const auto words = words_at(parting, parting.record);
-    const std::vector<std::size_t>& on = words.begin()->second;
-    const FlightEntry& call = *at(on.front(), parting.record);
-    std::size_t called = 0, ended = 0;
-    for (const std::int64_t member : group_of(on.front(), call).ranks) {
-      const auto other = index_of_.find(member);
-      if (other == index_of_.end()) continue;
-      const bool came = call.message || has_called(other->second, on.front(), call);
-      came ? ++called : ended += head_of(other->second) == nullptr ? 1 : 0;
-    }
-    const bool extra = called < ended;
-    result_.kind = extra ? AutopsyKind::kExtra : AutopsyKind::kStopped;
-    result_.culprits = ranks_of(extra ? on : parting.ended);
-    result_.rank = result_.culprits.front();
-    set_ours(on, parting.record);
-    if (extra) {
-      result_.theirs = std::exchange(result_.ours, -1);
-      result_.their_place = result_.our_place;
-      result_.others = ranks_of(parting.ended);
-    }
-    set_before(parting);
-  }
-
-  void set_ours(const std::vector<std::size_t>& ranks, std::int64_t record) {
-    result_.ours = at(ranks.front(), record)->word;
-    result_.others = ranks_of(ranks);
-    result_.our_place = at(ranks.front(), record)->sequence;
-  }
-  void set_before(const Parting& parting) {
-    result_.record = parting.record;
-    const auto words = words_at(parting, parting.record - 1);
-    if (words.size() == 1) result_.before = at(words.begin()->second[0], parting.record - 1)->word;
   }
 
   std::int32_t voted(const Parting& parting, std::int32_t word) const {
@@ -218,6 +144,118 @@ class Examination : FlightJob {
     return other ? *next.words.begin() : -1;
   }
 
+  // Calls by dump: the earliest one that all members of a group have made, and not alike.
+  std::map<std::size_t, const FlightEntry*> unfit_call() const {
+    std::set<std::pair<const Group*, std::int64_t>> seen;
+    std::map<std::size_t, const FlightEntry*> calls;
+    std::int64_t time = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      for (const FlightEntry& entry : dumps_[i].entries) {
+        if (!entry.pending || entry.message || entry.created_ns >= time) continue;
+        const Group& group = group_of(i, entry);
+        if (!seen.emplace(&group, entry.sequence).second) continue;
+        std::map<std::size_t, const FlightEntry*> all;
+        bool differ = false;
+        for (const std::int64_t rank : group.ranks) {
+          const auto dump = index_of_.find(rank);
+          if (dump == index_of_.end()) break;
+          const std::vector<FlightEntry>& entries = dumps_[dump->second].entries;
+          const auto call = std::ranges::find_if(entries, [&](const FlightEntry& one) {
+            return !one.message && one.sequence == entry.sequence &&
+                   &group_of(dump->second, one) == &group;
+          });
+          if (call == entries.end()) break;
+          all[dump->second] = &*call;
+          differ = differ || numbers_.fit(call->word) != numbers_.fit(entry.word);
+        }
+        if (!differ || all.size() < group.ranks.size()) continue;
+        time = entry.created_ns;
+        calls = std::move(all);
+      }
+    }
+    return calls;
+  }
+};
+
+class Examination : Habits {
+ public:
+  Examination(std::vector<FlightDump> dumps, const FlightWords& words)
+      : Habits(std::move(dumps), words) {}
+
+  Autopsy run() {
+    // No difference was a fault if all calls have ended.
+    const bool ended = std::ranges::all_of(dumps_, [](const FlightDump& dump) {
+      return std::ranges::all_of(dump.entries, &FlightEntry::completed);
+    });
+    std::vector<Parting> partings;
+    for (const Role& role : roles_) {
+      std::optional<Parting> parting = ended ? std::nullopt : parting_of(role);
+      if (parting) partings.push_back(std::move(*parting));
+    }
+    std::ranges::stable_sort(partings, {}, &Parting::time);
+    if (partings.empty()) nobody_parted();
+    for (const Parting& parting : partings) {
+      const bool first = &parting == &partings.front();
+      Autopsy before = first ? result_ : std::exchange(result_, Autopsy());
+      parting.ended.empty() ? differs(parting) : stopped(parting);
+      if (first) continue;
+      before.also.push_back({result_.kind, result_.culprits, told_word()});
+      result_ = std::move(before);
+    }
+    if (result_.theirs >= 0 || result_.ours >= 0) {
+      const FlightWord& word = words_[told_word()];
+      result_.group = word.group;
+      result_.op = std::string(word.kind());
+      const bool blames = result_.kind != AutopsyKind::kDeviceStuck || !result_.circle.empty();
+      if (blames) result_.line = word.line;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The one that is not there, where a call was left out.
+  std::int32_t told_word() const {
+    const bool skipped =
+        result_.kind == AutopsyKind::kSkipped || result_.kind == AutopsyKind::kLostSend;
+    return result_.theirs < 0 || skipped ? result_.ours : result_.theirs;
+  }
+
+  // The word of most is right here, too: they have ended, or go on.
+  void stopped(const Parting& parting) {
+    const auto words = words_at(parting, parting.record);
+    const Role& on = words.begin()->second;
+    const FlightEntry& call = *at(on.front(), parting.record);
+    std::size_t called = 0, ended = 0;
+    for (const std::int64_t member : group_of(on.front(), call).ranks) {
+      const auto other = index_of_.find(member);
+      if (other == index_of_.end()) continue;
+      const bool came = call.message || has_called(other->second, on.front(), call);
+      came ? ++called : ended += head_of(other->second) == nullptr ? 1 : 0;
+    }
+    const bool extra = called < ended;
+    result_.kind = extra ? AutopsyKind::kExtra : AutopsyKind::kStopped;
+    result_.culprits = ranks_of(extra ? on : parting.ended);
+    result_.rank = result_.culprits.front();
+    set_ours(on, parting.record);
+    if (extra) {
+      result_.theirs = std::exchange(result_.ours, -1);
+      result_.their_place = result_.our_place;
+      result_.others = ranks_of(parting.ended);
+    }
+    set_before(parting);
+  }
+
+  void set_ours(const Role& ranks, std::int64_t record) {
+    result_.ours = at(ranks.front(), record)->word;
+    result_.others = ranks_of(ranks);
+    result_.our_place = at(ranks.front(), record)->sequence;
+  }
+  void set_before(const Parting& parting) {
+    result_.record = parting.record;
+    const auto words = words_at(parting, parting.record - 1);
+    if (words.size() == 1) result_.before = at(words.begin()->second[0], parting.record - 1)->word;
+  }
+
   void differs(const Parting& parting) {
     const auto words = words_at(parting, parting.record);
     std::vector<std::pair<std::size_t, std::int32_t>> counts;
@@ -239,14 +277,14 @@ class Examination : FlightJob {
                       return rivals(one) && votes_for(one.second) == votes_for(right);
                     }) > 1;
     }
-    std::vector<std::size_t> odd;
+    Role odd;
     for (const auto& [word, ranks] : words) {
       if (word == right && !result_.tie) continue;
       odd.insert(odd.end(), ranks.begin(), ranks.end());
     }
     std::ranges::sort(odd);
     set_ours(words.at(right), parting.record);
-    const std::vector<std::size_t>& agree = words.at(right);
+    const Role& agree = words.at(right);
     const auto other = std::ranges::find_if(
         odd, [&](std::size_t i) { return std::ranges::find(agree, i) == agree.end(); });
     result_.culprits = ranks_of(odd);
@@ -258,7 +296,7 @@ class Examination : FlightJob {
   }
 
   // The change after which the ranks agree for longest.
-  AutopsyKind kind_of(std::size_t odd, std::size_t right, const std::vector<std::size_t>& all_odd,
+  AutopsyKind kind_of(std::size_t odd, std::size_t right, const Role& all_odd,
                       const Parting& parting) const {
     const std::int64_t record = parting.record;
     const FlightEntry& own = *at(odd, record);
@@ -289,7 +327,7 @@ class Examination : FlightJob {
   }
 
   // A rank without another one of its program, against a word that is right.
-  void blame(const std::vector<std::size_t>& odd, const FlightEntry& entry, std::int32_t right) {
+  void blame(const Role& odd, const FlightEntry& entry, std::int32_t right) {
     const std::size_t dump = odd.front();
     result_.culprits = ranks_of(odd);
     result_.rank = dumps_[dump].rank;
@@ -316,72 +354,34 @@ class Examination : FlightJob {
     return a.dtypes != b.dtypes ? AutopsyKind::kOtherDtype : AutopsyKind::kOtherSize;
   }
 
-  // Members of one group, of several roles, have all made a call, and not the same.
+  // Members of one group, of several roles: most are right, and then those who keep to a habit.
   bool blames_unfit_call() {
-    std::set<std::pair<const Group*, std::int64_t>> seen;
-    std::map<std::int32_t, std::vector<std::size_t>> sides;  // of the earliest one
-    std::map<std::size_t, const FlightEntry*> calls;
-    std::int64_t time = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t i = 0; i < dumps_.size(); ++i) {
-      for (const FlightEntry& entry : dumps_[i].entries) {
-        if (!entry.pending || entry.message || entry.created_ns >= time) continue;
-        const Group& group = group_of(i, entry);
-        if (!seen.emplace(&group, entry.sequence).second) continue;
-        std::map<std::int32_t, std::vector<std::size_t>> here;
-        std::map<std::size_t, const FlightEntry*> all;
-        for (const std::int64_t rank : group.ranks) {
-          const auto dump = index_of_.find(rank);
-          const FlightEntry* call =
-              dump == index_of_.end() ? nullptr : call_of(dump->second, group, entry.sequence);
-          if (call == nullptr) break;
-          here[numbers_.fit(call->word)].push_back(dump->second);
-          all[dump->second] = call;
-        }
-        if (here.size() < 2 || all.size() < group.ranks.size()) continue;
-        time = entry.created_ns;
-        sides = std::move(here);
-        calls = std::move(all);
-      }
-    }
-    if (sides.empty()) return false;
-    const auto odd_ones = [&](std::int32_t right) {
-      std::vector<std::size_t> odd;
-      for (const auto& [word, ranks] : sides) {
-        if (word != right) odd.insert(odd.end(), ranks.begin(), ranks.end());
-      }
-      std::ranges::sort(odd);
-      return odd;
-    };
-    std::size_t most = 0, rivals = 0;
-    for (const auto& [word, ranks] : sides) most = std::max(most, ranks.size());
-    for (const auto& [word, ranks] : sides) rivals += ranks.size() == most ? 1 : 0;
-    std::int32_t right = -1;
+    const std::map<std::size_t, const FlightEntry*> calls = unfit_call();
+    std::map<std::int32_t, Role> sides;
+    for (const auto& [dump, call] : calls) sides[numbers_.fit(call->word)].push_back(dump);
+    std::vector<std::tuple<std::size_t, bool, std::int32_t>> order;
     for (const auto& [word, ranks] : sides) {
-      const bool odd = rivals > 1 && std::ranges::any_of(ranks, [&](std::size_t dump) {
-                         return habit(dump, *calls.at(dump), true) >= 0;
-                       });
-      if (ranks.size() < most || odd) continue;
-      result_.tie = right >= 0;
-      right = word;
+      const bool keeps = std::ranges::none_of(
+          ranks, [&](std::size_t dump) { return habit(dump, *calls.at(dump), true) >= 0; });
+      order.emplace_back(ranks.size(), keeps, word);
     }
-    result_.tie = result_.tie || right < 0;
-    if (right < 0) right = sides.begin()->first;
-    const std::vector<std::size_t> odd = odd_ones(right), &agree = sides.at(right);
+    if (order.empty()) return false;
+    std::ranges::sort(order, std::greater());
+    const auto [most, keeps, right] = order[0];
+    result_.tie = order[1] >= std::tuple(most, keeps, std::int32_t{0});
+    Role odd, all;
+    for (const auto& [dump, call] : calls) {
+      all.push_back(dump);
+      if (numbers_.fit(call->word) != right) odd.push_back(dump);
+    }
+    const Role& agree = sides.at(right);
     blame(odd, *calls.at(odd.front()), calls.at(agree.front())->word);
     result_.others = ranks_of(agree);
-    if (result_.tie)
-      result_.culprits.insert(result_.culprits.end(), result_.others.begin(), result_.others.end());
-    std::ranges::sort(result_.culprits);
+    if (result_.tie) result_.culprits = ranks_of(all);
     return true;
   }
-  const FlightEntry* call_of(std::size_t dump, const Group& group, std::int64_t sequence) const {
-    const auto found = std::ranges::find_if(dumps_[dump].entries, [&](const FlightEntry& one) {
-      return !one.message && one.sequence == sequence && &group_of(dump, one) == &group;
-    });
-    return found == dumps_[dump].entries.end() ? nullptr : &*found;
-  }
 
-  // Of ranks that wait for each other, one alone has no longer called what it always did.
+  // One alone of ranks that wait for each other has no longer called what it always did.
   bool blames_habit() {
     constexpr std::int64_t kLast = 16;
     std::optional<std::tuple<std::size_t, const FlightEntry*, std::int32_t>> found;
@@ -401,8 +401,7 @@ class Examination : FlightJob {
     if (!found) return false;
     const auto& [dump, entry, word] = *found;
     blame({dump}, *entry, word);
-    result_.notes.push_back(
-        fmt::format("until then rank {} has always called it there", dumps_[dump].rank));
+    result_.left_habit = true;
     return true;
   }
 

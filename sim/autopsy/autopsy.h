@@ -62,6 +62,7 @@ struct Autopsy {
   std::vector<std::int64_t> missing;  ///< ranks without a dump
   std::vector<AutopsyWait> waits;
   std::vector<AutopsyParting> also;
+  bool left_habit = false;          ///< `ours` is what the culprit always called there
   std::vector<AutopsyLink> circle;  ///< ranks that wait for each other
   std::int64_t slowest = -1;        ///< kDeviceStuck: the member that started last
   std::size_t ranks = 0, groups = 0, entries = 0;

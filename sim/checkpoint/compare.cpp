@@ -48,6 +48,45 @@ bool differs_within(const TensorPair& pair, const std::vector<Box>& boxes) {
   return !boxes.empty();
 }
 
+// Elements of a tensor, in row-major order.
+std::string part_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to) {
+  const std::int64_t item = tensor.item();
+  const auto size = static_cast<std::size_t>((to - from) * item);
+  if (tensor.shape.empty()) return tensor.elements();
+  const std::int64_t row = around(tensor.shape, 0).second, first = from / row;
+  return rows_of(tensor, first, (to + row - 1) / row)
+      .substr(static_cast<std::size_t>((from - first * row) * item), size);
+}
+
+// TensorPair::beside for a tensor. The nearest tensors come first; one that is smaller than
+// the distance is between.
+std::string beside(const MadeTensors& all, const MadeTensor& a, const std::string& elements,
+                   std::int64_t distance, const StoredType& type, int& left) {
+  const std::int64_t count = std::ssize(elements) / type.bytes, far = std::abs(distance);
+  const std::ptrdiff_t own = &a - all.data(), step = distance > 0 ? -1 : 1;
+  for (std::ptrdiff_t k = 1; k < 2 * std::ssize(all); ++k) {
+    const std::ptrdiff_t i = own + (k % 2 == 0 ? -step : step) * ((k + 1) / 2);
+    if (i < 0 || i >= std::ssize(all) || --left < 0) continue;
+    const MadeTensor& other = all[static_cast<std::size_t>(i)];
+    const std::int64_t size = product(other.shape), gap = far - count;
+    if (other.type != a.type || !other.elements || size == 0 || (size <= gap && k > 1)) continue;
+    const std::int64_t here = std::min(size - gap, count);  // of the elements
+    if (here <= 0) return beside(all, other, elements, distance + step * size, type, left);
+    const std::int64_t from = distance > 0 ? std::max<std::int64_t>(size - far, 0) : far - count;
+    const auto bytes = static_cast<std::size_t>(here * type.bytes);
+    const std::size_t begin = distance > 0 ? elements.size() - bytes : 0;
+    std::string part = part_of(other, from, from + here);
+    if (other.type != &type) part = converted(part, *other.type->dtype, *type.dtype);
+    if (elements.compare(begin, bytes, part) != 0) continue;
+    if (here == count) return other.name;
+    const std::string rest =
+        beside(all, other, elements.substr(distance > 0 ? 0 : bytes, elements.size() - bytes),
+               step * (here - count), type, left);
+    if (!rest.empty()) return fmt::format("{}, {}", rest, other.name);
+  }
+  return "";
+}
+
 class Comparer {
  public:
   Comparer(const MadeTensors& a, const MadeTensors& b) : a_(a), b_(b) {
@@ -140,44 +179,6 @@ class Comparer {
     if (!equal || found.mistake) out_.differences.push_back(std::move(found));
   }
 
-  // TensorPair::beside for a tensor. The nearest tensors come first; one that is smaller than
-  // the distance is between.
-  std::string beside(const MadeTensor& a, const std::string& elements, std::int64_t distance,
-                     const StoredType& type, int& left) const {
-    const std::int64_t count = std::ssize(elements) / type.bytes, far = std::abs(distance);
-    const std::ptrdiff_t own = &a - a_.data(), step = distance > 0 ? -1 : 1;
-    for (std::ptrdiff_t k = 1; k < 2 * std::ssize(a_); ++k) {
-      const std::ptrdiff_t i = own + (k % 2 == 0 ? -step : step) * ((k + 1) / 2);
-      if (i < 0 || i >= std::ssize(a_) || --left < 0) continue;
-      const MadeTensor& other = a_[static_cast<std::size_t>(i)];
-      const std::int64_t size = product(other.shape), gap = far - count;
-      if (other.type != a.type || !other.elements || size == 0 || (size <= gap && k > 1)) continue;
-      const std::int64_t here = std::min(size - gap, count);  // of the elements
-      if (here <= 0) return beside(other, elements, distance + step * size, type, left);
-      const std::int64_t from = distance > 0 ? std::max<std::int64_t>(size - far, 0) : far - count;
-      const auto bytes = static_cast<std::size_t>(here * type.bytes);
-      const std::size_t begin = distance > 0 ? elements.size() - bytes : 0;
-      std::string part = part_of(other, from, from + here);
-      if (other.type != &type) part = converted(part, *other.type->dtype, *type.dtype);
-      if (elements.compare(begin, bytes, part) != 0) continue;
-      if (here == count) return other.name;
-      const std::string rest =
-          beside(other, elements.substr(distance > 0 ? 0 : bytes, elements.size() - bytes),
-                 step * (here - count), type, left);
-      if (!rest.empty()) return fmt::format("{}, {}", rest, other.name);
-    }
-    return "";
-  }
-  // Elements of a tensor, in row-major order.
-  static std::string part_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to) {
-    const std::int64_t item = tensor.item();
-    const auto size = static_cast<std::size_t>((to - from) * item);
-    if (tensor.shape.empty()) return tensor.elements();
-    const std::int64_t row = around(tensor.shape, 0).second, first = from / row;
-    return rows_of(tensor, first, (to + row - 1) / row)
-        .substr(static_cast<std::size_t>((from - first * row) * item), size);
-  }
-
   void explain(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
     const auto same = known_.same_in_a(b, known_.by_hash);
     if (!same.empty()) tell_exchanged(a, *same[0], "", found);
@@ -200,7 +201,7 @@ class Comparer {
     pair.shifts = &shifts_;
     pair.beside = [&](std::string_view elements, std::int64_t distance) {
       int left = 1 << 14;  // reads of other tensors
-      const std::string names = beside(a, std::string(elements), distance, *b.type, left);
+      const std::string names = beside(a_, a, std::string(elements), distance, *b.type, left);
       return names.empty() ? names : (distance > 0 ? "the end of " : "the begin of ") + names;
     };
     std::vector<Edit> narrowed;  // back to A's dtype, if B's holds all of it

@@ -332,7 +332,7 @@ TEST_CASE("B-42 a call of several stages in which one has another size names tha
   CHECK(to_string(found(0, 2, 1).kind) == "device_stuck");
 }
 
-TEST_CASE("B-42 of stages that wait for each other, the one that left its habit is named") {
+TEST_CASE("B-42 the one that left its habit is named among stages that wait for each other") {
   const auto found = [](bool leaves) {
     Dumps dumps;
     for (std::int64_t rank = 0; rank < 4; ++rank) {
