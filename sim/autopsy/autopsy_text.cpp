@@ -82,9 +82,9 @@ std::string text_of(const AutopsyParting& one, const FlightWord& word) {
 
 std::string headline(const Autopsy& found, const std::vector<std::int64_t>& in_circle) {
   const std::string_view said = kKinds[static_cast<std::size_t>(found.kind)].text;
-  std::string head = fmt::format(
-      "{}, {}, {} entries. ", counted(static_cast<std::int64_t>(found.ranks), "rank"),
-      counted(static_cast<std::int64_t>(found.groups), "group"), found.entries);
+  std::string head =
+      fmt::format("{}, {}, {} entries. ", counted(static_cast<std::int64_t>(found.ranks), "rank"),
+                  counted(static_cast<std::int64_t>(found.groups), "group"), found.entries);
   if (found.tie) {
     head += fmt::format("Ranks {} parted, and nothing says who is right: {}",
                         rank_ranges(found.culprits), said);

@@ -19,37 +19,33 @@ constexpr std::int64_t kMostRanks = 64, kMostRows = 1 << 15;
 struct Run {
   std::int64_t from = 0, count = 0;
 };
-class Runs {
- public:
+struct Runs {
   void add(std::int64_t from, std::int64_t count) {
     if (count <= 0) return;
-    size_ += count;
-    all_.push_back({from, count});
+    size += count;
+    all.push_back({from, count});
   }
   // The first ones alone.
-  void cut(std::int64_t size) {
-    while (size_ > size) {
-      const std::int64_t less = std::min(size_ - size, all_.back().count);
-      size_ -= less;
-      if ((all_.back().count -= less) == 0) all_.pop_back();
+  void cut(std::int64_t until) {
+    while (size > until) {
+      const std::int64_t less = std::min(size - until, all.back().count);
+      size -= less;
+      if ((all.back().count -= less) == 0) all.pop_back();
     }
   }
   void add(const Chunk& chunk, std::int64_t from = 0) { add(from + chunk.offset, chunk.size); }
   // Makes it this long, with zeros behind its indices.
-  void fill(std::int64_t size) { add(-1, size - size_); }
-  std::int64_t size() const { return size_; }
-  const std::vector<Run>& all() const { return all_; }
+  void fill(std::int64_t until) { add(-1, until - size); }
   Picked picked() const {
     Picked picked;
-    for (const auto& [from, count] : all_) {
+    for (const auto& [from, count] : all) {
       for (std::int64_t i = 0; i < count; ++i) picked.push_back(from < 0 ? -1 : from + i);
     }
     return picked;
   }
 
- private:
-  std::vector<Run> all_;
-  std::int64_t size_ = 0;
+  std::vector<Run> all;
+  std::int64_t size = 0;
 };
 
 // Hashes of the indices of a dim, and of all ranges of them.
@@ -107,7 +103,7 @@ class SliceMistakes {
   bool tell(const char* id, const std::string& told, const Runs& map, Way way = Way::kOfA,
             const Swap& swap = {}) {
     std::int64_t at = 0;
-    for (const auto& [from, count] : map.all()) {
+    for (const auto& [from, count] : map.all) {
       const bool inside = at + count <= m_ && (from < 0 || from + count <= n_);
       if (!inside || !(way == Way::kOfA ? is(at, from, count) : is(from, at, count))) return false;
       at += count;
@@ -132,7 +128,7 @@ class SliceMistakes {
     const auto bytes = static_cast<std::int64_t>(zeros_.size());
     for (std::int64_t o = 0; o < around_.first; ++o) {
       std::int64_t at = 0;
-      for (const auto& [from, count] : map.all()) {
+      for (const auto& [from, count] : map.all) {
         for (std::int64_t i = 0; i < count; i += from < 0 ? 1 : count) {
           const std::int64_t in_b = o * m_ + (way == Way::kOfA ? at + i : from),
                              in_a = o * n_ + (way == Way::kOfA ? from : at);
@@ -272,7 +268,7 @@ class SliceMistakes {
         tried.push_back(-1);
         const auto found = std::ranges::find_if(tried, [&](std::int64_t p) {
           const Chunk own = chunk_of(n_, pieces, p < 0 ? j : p);
-          return map.size() + own.size <= m_ && is(map.size(), p < 0 ? -1 : own.offset, own.size);
+          return map.size + own.size <= m_ && is(map.size, p < 0 ? -1 : own.offset, own.size);
         });
         if (found == tried.end()) break;
         order.push_back(*found);
