@@ -1,5 +1,5 @@
 // A header of safetensors is JSON; those of ranks have one more in it as a text, with the places of
-// their pieces. That of .npy is a Python dict whose three keys are looked up by name.
+// their pieces. Files of .npy have a Python dict whose three keys are looked up by name.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
