@@ -41,6 +41,13 @@ struct AutopsyLink {
   std::int64_t place = 0;  ///< as Autopsy::our_place
 };
 
+/// Ranks of another role that parted, too, later.
+struct AutopsyParting {
+  AutopsyKind kind = AutopsyKind::kHealthy;
+  std::vector<std::int64_t> culprits;
+  std::int32_t word = -1;
+};
+
 struct Autopsy {
   AutopsyKind kind = AutopsyKind::kHealthy;
   std::vector<std::int64_t> culprits;  ///< ascending; more than one: a tie, or several
@@ -54,6 +61,8 @@ struct Autopsy {
   std::int64_t line = 0;              ///< 0: not known
   std::vector<std::int64_t> missing;  ///< ranks without a dump
   std::vector<AutopsyWait> waits;
+  std::vector<AutopsyParting> also;
+  bool left_habit = false;          ///< `ours` is what the culprit always called there
   std::vector<AutopsyLink> circle;  ///< ranks that wait for each other
   std::int64_t slowest = -1;        ///< kDeviceStuck: the member that started last
   std::size_t ranks = 0, groups = 0, entries = 0;

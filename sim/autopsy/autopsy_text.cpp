@@ -73,30 +73,40 @@ std::string text_of(const std::vector<AutopsyWait>& waits) {
                      text_of_list(waiting, "; "));
 }
 
+std::string text_of(const AutopsyParting& one, const FlightWord& word) {
+  return fmt::format("also {}: {}, {} of {}{}", fold_ranks(one.culprits),
+                     kKinds[static_cast<std::size_t>(one.kind)].text, word.op, word.group,
+                     place_of(word));
+}
+
+std::string headline(const Autopsy& found, const std::vector<std::int64_t>& in_circle) {
+  const std::string_view said = kKinds[static_cast<std::size_t>(found.kind)].text;
+  std::string head =
+      fmt::format("{}, {}, {} entries. ", counted(static_cast<std::int64_t>(found.ranks), "rank"),
+                  counted(static_cast<std::int64_t>(found.groups), "group"), found.entries);
+  if (found.tie) {
+    head += fmt::format("Ranks {} parted, and nothing says who is right: {}",
+                        rank_ranges(found.culprits), said);
+  } else if (!found.circle.empty() && found.culprits.empty()) {
+    head += fmt::format("Nobody parted: {} wait for each other", fold_ranks(in_circle));
+  } else if (found.culprits.empty()) {
+    head += std::string(1, static_cast<char>(said[0] - 'a' + 'A')) + std::string(said.substr(1));
+  } else {
+    std::string who = fold_ranks(found.culprits);
+    who[0] = 'R';
+    head += fmt::format("{} parted first: {}", who, said);
+  }
+  return head;
+}
+
 }  // namespace
 
 std::string_view to_string(AutopsyKind kind) { return kKinds[static_cast<std::size_t>(kind)].id; }
 
 std::string Autopsy::text(const FlightWords& words) const {
-  const std::string_view said = kKinds[static_cast<std::size_t>(kind)].text;
-  std::string head =
-      fmt::format("{}, {}, {} entries. ", counted(static_cast<std::int64_t>(ranks), "rank"),
-                  counted(static_cast<std::int64_t>(groups), "group"), entries);
   std::vector<std::int64_t> in_circle;
   for (const AutopsyLink& link : circle) in_circle.push_back(link.rank);
-  if (tie) {
-    head += fmt::format("Ranks {} parted, and nothing says who is right: {}", rank_ranges(culprits),
-                        said);
-  } else if (!circle.empty() && culprits.empty()) {
-    head += fmt::format("Nobody parted: {} wait for each other", fold_ranks(in_circle));
-  } else if (culprits.empty()) {
-    head += std::string(1, static_cast<char>(said[0] - 'a' + 'A')) + std::string(said.substr(1));
-  } else {
-    std::string who = fold_ranks(culprits);
-    who[0] = 'R';
-    head += fmt::format("{} parted first: {}", who, said);
-  }
-  std::vector<std::string> lines = {head};
+  std::vector<std::string> lines = {headline(*this, in_circle)};
   if (!circle.empty() && culprits.empty()) {
     constexpr std::size_t kMostShown = 6;
     for (const AutopsyLink& link : std::span(circle).first(std::min(circle.size(), kMostShown))) {
@@ -107,8 +117,12 @@ std::string Autopsy::text(const FlightWords& words) const {
     lines.push_back(fmt::format("  all             {}", call_text(words[ours], our_place, true)));
     if (slowest >= 0) lines.push_back(fmt::format("  rank {} started last", slowest));
   } else if (ours >= 0) {
-    const std::string who = others.empty() ? "the others" : fold_ranks(others);
-    lines.push_back(fmt::format("  {:<15} {}", who, call_text(words[ours], our_place, true)));
+    const std::string who = fold_ranks(others);
+    lines.push_back(fmt::format("  {:<15} {}",
+                                left_habit       ? "until then"
+                                : others.empty() ? "the others"
+                                                 : who,
+                                call_text(words[ours], our_place, !left_habit)));
   }
   if (theirs >= 0) {
     lines.push_back(fmt::format("  {:<15} {}", tie ? "or" : fold_ranks(culprits),
@@ -118,6 +132,8 @@ std::string Autopsy::text(const FlightWords& words) const {
     lines.push_back(fmt::format("  {:<15} no call after the one before it",
                                 fold_ranks(ours < 0 ? others : culprits)));
   }
+  for (const AutopsyParting& one : std::span(also).first(std::min<std::size_t>(also.size(), 2)))
+    lines.push_back(text_of(one, words[one.word]));
   if (!waits.empty()) lines.push_back(text_of(waits));
   if (!circle.empty() && !culprits.empty()) {
     lines.push_back(fmt::format("a circle of waits: ranks {}", text_of_list(in_circle, ", ")));
@@ -132,8 +148,8 @@ std::string Autopsy::text(const FlightWords& words) const {
   for (const std::string& note : notes) {
     if (lines.size() < 12) lines.push_back("note: " + note);
   }
-  constexpr std::size_t kMostShown = 600;  // of a line, whose names a file may have of any length
-  for (std::string& line : lines) line = printed_text(line.substr(0, kMostShown));
+  // Names of a file may have any length.
+  for (std::string& line : lines) line = printed_text(line.substr(0, 600));
   return text_of_list(lines, "\n") + "\n";
 }
 
@@ -154,6 +170,13 @@ Json Autopsy::json(const FlightWords& words) const {
   };
   call("theirs", theirs);
   call("ours", ours);
+  json["also"] = Json::array();
+  for (const AutopsyParting& one : also) {
+    json["also"].push_back({{"kind", to_string(one.kind)},
+                            {"culprits", one.culprits},
+                            {"op", std::string(words[one.word].kind())},
+                            {"line", words[one.word].line}});
+  }
   json["circle"] = Json::array();
   for (const AutopsyLink& link : circle) {
     json["circle"].push_back({{"rank", link.rank}, {"line", words[link.word].line}});

@@ -1,7 +1,6 @@
 // flight_job.h - the roles of a job's ranks, and who waits for whom. Private to autopsy.cpp.
 #pragma once
 
-#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <optional>

@@ -1,4 +1,5 @@
-// A file's form is known by its first byte.
+// A file's form is known by its first byte. A pickle is read by the opcodes of plain values alone,
+// so that nothing can be executed; JSON is pushed as a pickle would push it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,11 +7,82 @@
 
 #include "base/error.h"
 #include "sim/autopsy/flight_values.h"
+#include "sim/checkpoint/pickle_machine.h"
+#include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
 
 namespace shardlab {
 
 namespace {
+
+using Kind = FlightValue::Kind;
+
+class JsonReader final : public nlohmann::json_sax<Json> {
+ public:
+  explicit JsonReader(FlightValues& values) : values_(values) {}
+
+  bool null() override { return plain(Kind::kNone, 0); }
+  bool boolean(bool value) override { return plain(Kind::kBool, value ? 1 : 0); }
+  bool number_integer(std::int64_t value) override { return plain(Kind::kInteger, value); }
+  bool number_unsigned(std::uint64_t value) override {
+    return plain(Kind::kInteger, static_cast<std::int64_t>(value));
+  }
+  bool number_float(double, const std::string&) override { return plain(Kind::kReal, 0); }
+  bool binary(Json::binary_t&) override { return false; }
+  bool string(std::string& value) override {
+    values_.push_own(value);
+    return depth_ > 0;
+  }
+  bool key(std::string& value) override { return string(value); }
+  bool start_object(std::size_t) override { return open(Kind::kDict); }
+  bool start_array(std::size_t) override { return open(Kind::kList); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t place, const std::string&, const Json::exception&) override {
+    damaged_at_ = place;
+    return false;
+  }
+
+  std::size_t damaged_at() const { return damaged_at_; }
+
+ private:
+  static constexpr std::size_t kMostDepth = 64;
+
+  bool plain(Kind kind, std::int64_t value) {
+    values_.push(kind, value);
+    return depth_ > 0;
+  }
+  bool open(Kind kind) {
+    values_.push_container(kind);
+    values_.mark();
+    return ++depth_ < kMostDepth;
+  }
+  bool close() {
+    --depth_;
+    return values_.close();
+  }
+
+  FlightValues& values_;
+  std::size_t depth_ = 0, damaged_at_ = 0;
+};
+
+// Both push the file's value; false: it ends early.
+bool take_json(const std::string& path, std::string_view bytes, FlightValues& values) {
+  JsonReader reader(values);
+  if (Json::sax_parse(bytes, &reader)) return true;
+  if (reader.damaged_at() > bytes.size()) return false;
+  fail(ErrorKind::kValue, Fix{"write the dump again"}, "{}: the JSON is damaged at byte {}", path,
+       reader.damaged_at());
+}
+bool take_pickle(const std::string& path, std::string_view bytes, FlightValues& values) {
+  std::size_t begin = 0;
+  const PickleEnd end = PickleMachine(bytes, values).run(begin);
+  if (end == PickleEnd::kStop || end == PickleEnd::kCut) return end == PickleEnd::kStop;
+  fail(ErrorKind::kValue, Fix{"write the dump again"}, "{}: the opcode {} at byte {} {}", path,
+       opcode_name(bytes[begin]), begin,
+       end == PickleEnd::kUnknown ? "is none of a dump's, and is not executed"
+                                  : "does not fit: the pickle is damaged");
+}
 
 // The only rank that is in every group that has entries.
 std::int64_t rank_of_groups(const FlightDump& dump) {
@@ -49,11 +121,9 @@ FlightDump flight_dump_of(const std::string& path, const std::string& bytes, Fli
   FlightDump dump;
   dump.path = path;
   values.begin(dump);
-  FlightTexts texts;
   const std::size_t first = bytes.find_first_not_of(" \t\r\n");
   const bool json = first != std::string::npos && bytes[first] == '{';
-  dump.cut = json ? !read_flight_json(path, bytes, values, texts)
-                  : !read_flight_pickle(path, bytes, values);
+  dump.cut = !(json ? take_json : take_pickle)(path, bytes, values);
   if (!values.finish()) {
     fail(ErrorKind::kValue, Fix{"give files of torch._C._distributed_c10d._dump_fr_trace"},
          "{}: no dump of a flight recorder", path);

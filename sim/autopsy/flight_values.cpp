@@ -38,15 +38,32 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return sum ^ (sum >> 29);
 }
 
-// Digests the place of a text: what a file has once, by a memo or as one text of JSON, is one word.
+// Digests the place of a text, which equal ones have in common.
 std::uint64_t digest_of(std::string_view text) {
   return mixed(reinterpret_cast<std::uintptr_t>(text.data()), text.size());
 }
 
 }  // namespace
 
-FlightField field_of(std::string_view key) {
-  return static_cast<FlightField>(std::ranges::find(kKeys, key) - std::begin(kKeys));
+bool FlightValues::push_text(std::string_view text) {
+  const auto [known, fresh] = texts_.try_emplace(text, FlightField::kOther);
+  if (fresh) {
+    const bool of_torch =
+        text.starts_with("torch/") || text.find("/torch/") < text.size() || text.starts_with("<");
+    known->second = static_cast<FlightField>(std::ranges::find(kKeys, text) - std::begin(kKeys));
+    if (of_torch) known->second = FlightField::kTorch;
+  }
+  FlightValue value{.kind = Kind::kText,
+                    .field = known->second,
+                    .count = static_cast<std::uint32_t>(text.size())};
+  value.text = known->first.data();
+  push(value);
+  return true;
+}
+
+void FlightValues::push_own(const std::string& text) {
+  const bool known = texts_.contains(text);
+  push_text(known ? std::string_view(text) : own_texts_.emplace_back(text));
 }
 
 void FlightValues::begin(FlightDump& dump) {
@@ -58,6 +75,8 @@ void FlightValues::begin(FlightDump& dump) {
   frames_.clear();
   numbers_.clear();
   groups_.clear();
+  texts_.clear();
+  own_texts_.clear();
 }
 
 bool FlightValues::close(Kind) {
@@ -79,7 +98,7 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
     std::uint32_t found = 0;
     for (std::size_t i = from; i < size_; i += 2) {
       const auto field = static_cast<std::size_t>(stack_[i].field);
-      if (field == fields.size()) continue;
+      if (field >= fields.size()) continue;
       fields[field] = stack_[i + 1];
       found |= 1u << field;
     }
@@ -105,7 +124,10 @@ bool FlightValues::take_frame(std::size_t from, std::size_t count) {
   for (std::size_t i = from; i < size_; i += 2) {
     const FlightValue& value = stack_[i + 1];
     if (stack_[i].field == kName) frame.function = value.view();
-    if (stack_[i].field == kFile) frame.file = value.view();
+    if (stack_[i].field == kFile) {
+      frame.file = value.view();
+      frame.of_torch = value.field == kTorch;
+    }
     if (stack_[i].field == kLine) frame.line = value.integer;
   }
   if (frame.file.data() == nullptr) return false;
@@ -198,18 +220,13 @@ std::string FlightValues::text_of(const FlightValue& value) const {
   return text;
 }
 
-bool FlightValues::is_torch(std::string_view file) const {
-  return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos ||
-         file.starts_with("<");
-}
-
 const FlightValues::Frame* FlightValues::user_frame(const FlightValue& frames) const {
   std::size_t count = 0;
   const FlightValue* all = items(frames, count);
   for (std::size_t i = 0; i < count; ++i) {
     if (all[i].kind != Kind::kRecord) continue;
     const Frame& frame = frames_[static_cast<std::size_t>(all[i].integer)];
-    if (!is_torch(frame.file)) return &frame;
+    if (!frame.of_torch) return &frame;
   }
   return nullptr;
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "sim/autopsy/flight_dump.h"
@@ -37,11 +37,11 @@ enum class FlightField : std::uint8_t {
   kFile,
   kLine,
   kCount,
-  kOther = kCount
+  kOther = kCount,
+  kTorch  ///< no key: a file of torch
 };
-FlightField field_of(std::string_view key);
 
-/// A value, small enough to copy. Text is in the file's bytes.
+/// A value, small enough to copy. Texts of one file that are equal have one place.
 struct FlightValue {
   using Kind = PickleKind;  ///< tuples are lists, frames records
   Kind kind = Kind::kNone;
@@ -66,22 +66,19 @@ class FlightValues {
   /// For the next file: memory is kept.
   void begin(FlightDump& dump);
 
-  void push(FlightValue value) {
+  // Inlined: half of all opcodes do nothing else.
+  [[gnu::always_inline]] void push(FlightValue value) {
     if (size_ == stack_.size()) [[unlikely]]
-      stack_.resize(2 * size_ + kRoom);
+      grow();
     stack_[size_++] = value;
   }
-  void push(FlightValue::Kind kind, std::int64_t value = 0) {
+  [[gnu::always_inline]] void push(FlightValue::Kind kind, std::int64_t value = 0) {
     push({.kind = kind, .integer = value});
   }
-  bool push_text(std::string_view text) {
-    FlightValue value{.kind = FlightValue::Kind::kText,
-                      .field = field_of(text),
-                      .count = static_cast<std::uint32_t>(text.size())};
-    value.text = text.data();
-    push(value);
-    return true;
-  }
+  /// Texts of the file's bytes: equal ones become one.
+  bool push_text(std::string_view text);
+  /// Another text, of which a copy is kept.
+  void push_own(const std::string& text);
   bool push_long(std::string_view) { return false; }
   void push_container(FlightValue::Kind kind) {
     push(kind == FlightValue::Kind::kTuple ? FlightValue::Kind::kList : kind,
@@ -122,19 +119,20 @@ class FlightValues {
   struct Frame {
     std::string_view function, file;
     std::int64_t line = 0;
+    bool of_torch = false;
   };
   using Fields = std::array<FlightValue, static_cast<std::size_t>(FlightField::kCount)>;
   static const FlightValue& at(const Fields& fields, FlightField field) {
     return fields[static_cast<std::size_t>(field)];
   }
 
+  [[gnu::noinline]] void grow() { stack_.resize(2 * size_ + kRoom); }
   bool extend(std::size_t from, std::size_t count);
   void move_into(Box& box, std::size_t from);
   bool take_frame(std::size_t from, std::size_t count);
   void take_entry(const Fields& fields);
   std::int32_t word_of(const Fields& fields);
   const Frame* user_frame(const FlightValue& frames) const;
-  bool is_torch(std::string_view file) const;
   const FlightValue* items(const FlightValue& container, std::size_t& count) const;
   std::uint64_t digest(const FlightValue& value) const;
   std::string text_of(const FlightValue& value) const;
@@ -151,16 +149,9 @@ class FlightValues {
   std::vector<Frame> frames_;
   std::unordered_map<std::uint64_t, std::int32_t> numbers_;  // of words, by digest
   std::unordered_map<std::string_view, std::int32_t> groups_;
+  std::unordered_map<std::string_view, FlightField> texts_;
+  std::deque<std::string> own_texts_;
 };
-
-/// The texts of a file that are not in its bytes as they are.
-using FlightTexts = std::unordered_set<std::string>;
-
-/// Both push the file's value; false: it ends early.
-///   fails  Value: damaged, with the byte
-bool read_flight_pickle(const std::string& path, std::string_view bytes, FlightValues& values);
-bool read_flight_json(const std::string& path, std::string_view bytes, FlightValues& values,
-                      FlightTexts& texts);
 
 /// The number at the end of "dir/rank_12", "rank_12.json", "rank_12.json.gz"; -1: there is none.
 std::int64_t rank_in(std::string_view path);

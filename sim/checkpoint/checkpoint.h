@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/checkpoint/stored_type.h"
 #include "sim/checkpoint/strided_bytes.h"
 
 namespace shardlab {

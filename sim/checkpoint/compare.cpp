@@ -48,6 +48,45 @@ bool differs_within(const TensorPair& pair, const std::vector<Box>& boxes) {
   return !boxes.empty();
 }
 
+// Elements of a tensor, in row-major order.
+std::string part_of(const MadeTensor& tensor, std::int64_t from, std::int64_t to) {
+  const std::int64_t item = tensor.item();
+  const auto size = static_cast<std::size_t>((to - from) * item);
+  if (tensor.shape.empty()) return tensor.elements();
+  const std::int64_t row = around(tensor.shape, 0).second, first = from / row;
+  return rows_of(tensor, first, (to + row - 1) / row)
+      .substr(static_cast<std::size_t>((from - first * row) * item), size);
+}
+
+// TensorPair::beside for a tensor. The nearest tensors come first; one that is smaller than
+// the distance is between.
+std::string beside(const MadeTensors& all, const MadeTensor& a, const std::string& elements,
+                   std::int64_t distance, const StoredType& type, int& left) {
+  const std::int64_t count = std::ssize(elements) / type.bytes, far = std::abs(distance);
+  const std::ptrdiff_t own = &a - all.data(), step = distance > 0 ? -1 : 1;
+  for (std::ptrdiff_t k = 1; k < 2 * std::ssize(all); ++k) {
+    const std::ptrdiff_t i = own + (k % 2 == 0 ? -step : step) * ((k + 1) / 2);
+    if (i < 0 || i >= std::ssize(all) || --left < 0) continue;
+    const MadeTensor& other = all[static_cast<std::size_t>(i)];
+    const std::int64_t size = product(other.shape), gap = far - count;
+    if (other.type != a.type || !other.elements || size == 0 || (size <= gap && k > 1)) continue;
+    const std::int64_t here = std::min(size - gap, count);  // of the elements
+    if (here <= 0) return beside(all, other, elements, distance + step * size, type, left);
+    const std::int64_t from = distance > 0 ? std::max<std::int64_t>(size - far, 0) : far - count;
+    const auto bytes = static_cast<std::size_t>(here * type.bytes);
+    const std::size_t begin = distance > 0 ? elements.size() - bytes : 0;
+    std::string part = part_of(other, from, from + here);
+    if (other.type != &type) part = converted(part, *other.type->dtype, *type.dtype);
+    if (elements.compare(begin, bytes, part) != 0) continue;
+    if (here == count) return other.name;
+    const std::string rest =
+        beside(all, other, elements.substr(distance > 0 ? 0 : bytes, elements.size() - bytes),
+               step * (here - count), type, left);
+    if (!rest.empty()) return fmt::format("{}, {}", rest, other.name);
+  }
+  return "";
+}
+
 class Comparer {
  public:
   Comparer(const MadeTensors& a, const MadeTensors& b) : a_(a), b_(b) {
@@ -70,9 +109,14 @@ class Comparer {
       if (lone) out_.lone.push_back({tensor.name, tensor.type_text(), false});
     }
     for (const TensorDifference& one : out_.differences) differing_.insert(one.name);
-    for (TensorDifference& one : out_.differences) {
-      const MadeTensor &a = *known_.in_a.at(one.name), &b = *known_.in_b.at(one.name);
-      if (a.elements && b.elements) explain(a, b, one);
+    for (const bool again : {false, true}) {
+      unexplained_ = 0;
+      for (TensorDifference& one : out_.differences) {
+        const MadeTensor &a = *known_.in_a.at(one.name), &b = *known_.in_b.at(one.name);
+        if (!a.elements || !b.elements || one.mistake) continue;
+        again ? look_elsewhere(a, b, one) : explain(a, b, one);
+        unexplained_ += one.mistake ? 0 : 1;
+      }
     }
     look_for_names(known_, b_, differing_, out_.lone);
     try_edits();
@@ -80,8 +124,6 @@ class Comparer {
   }
 
  private:
-  static constexpr std::size_t kPart = 1 << 18;  // of tensors beside the pair
-
   // The only pass over a tensor of A that is equal, whose hash is kept: contents that are one value
   // all over are no sign of where they are from. Whether B's is equal.
   bool pass_over(const MadeTensor& a, const MadeTensor& b) {
@@ -137,45 +179,31 @@ class Comparer {
     if (!equal || found.mistake) out_.differences.push_back(std::move(found));
   }
 
-  // Ends of the tensors before it in A, or begins of those behind it.
-  std::string beside(const MadeTensor& a, std::ptrdiff_t step) const {
-    std::string text;
-    for (std::ptrdiff_t i = &a - a_.data() + step; i >= 0 && i < std::ssize(a_); i += step) {
-      const MadeTensor& next = a_[static_cast<std::size_t>(i)];
-      if (next.type != a.type || !next.elements || text.size() >= kPart) break;
-      const std::int64_t size = next.shape.empty() ? 0 : next.shape[0],
-                         row = std::max<std::int64_t>(
-                             next.bytes() / std::max<std::int64_t>(size, 1), 1),
-                         count = std::min(size, static_cast<std::int64_t>(kPart) / row + 1);
-      const std::string part = size == 0  ? next.elements()
-                               : step < 0 ? rows_of(next, size - count, size)
-                                          : rows_of(next, 0, count);
-      text = step < 0 ? part + text : text + part;
-    }
-    return text;
-  }
-
   void explain(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
-    if (found.mistake) return;
-    for (const MadeTensor* same : known_.same_in_a(b, known_.by_hash)) {
-      found.mistake = {"names-exchanged",
-                       "b=" + same->name,
-                       {{"rename", fmt::format("{} -> {}-moved", a.name, same->name)},
-                        {"rename", fmt::format("{0}-moved -> {0}", same->name)}},
-                       {}};
-      break;
-    }
-    const bool looks = unexplained_ < kMostUnexplained;
-    explain_pair(a, b, looks, found);
-    if (!found.mistake && looks) look_elsewhere(a, b, found);
+    const auto same = known_.same_in_a(b, known_.by_hash);
+    if (!same.empty()) tell_exchanged(a, *same[0], "", found);
+    explain_pair(a, b, unexplained_ < kMostUnexplained && same.empty(), found);
     if (found.mistake) found.wrong.clear();
-    unexplained_ += found.mistake ? 0 : 1;
+  }
+  static void tell_exchanged(const MadeTensor& a, const MadeTensor& same, const std::string& more,
+                             TensorDifference& found) {
+    found.mistake = {"names-exchanged",
+                     fmt::format("b={}{}", same.name, more),
+                     {{"rename", fmt::format("{} -> {}-moved", a.name, same.name)},
+                      {"rename", fmt::format("{0}-moved -> {0}", same.name)}},
+                     {}};
   }
 
   // Two tensors are in memory here, and no others of their size.
   void explain_pair(const MadeTensor& a, const MadeTensor& b, bool looks, TensorDifference& found) {
     const bool same_shape = a.shape == b.shape;
-    TensorPair pair{a.name, b.type, a.shape, b.shape, a.elements(), b.elements(), "", ""};
+    TensorPair pair{a.name, b.type, a.shape, b.shape, a.elements(), b.elements()};
+    pair.shifts = &shifts_;
+    pair.beside = [&](std::string_view elements, std::int64_t distance) {
+      int left = 1 << 14;  // reads of other tensors
+      const std::string names = beside(a_, a, std::string(elements), distance, *b.type, left);
+      return names.empty() ? names : (distance > 0 ? "the end of " : "the begin of ") + names;
+    };
     std::vector<Edit> narrowed;  // back to A's dtype, if B's holds all of it
     if (a.type != b.type) {
       const auto from = a.type->dtype, to = b.type->dtype;
@@ -193,8 +221,6 @@ class Comparer {
     if (same_shape) found.counts = count_differences(pair);
     if (found.mistake) return;
     if (looks) {
-      if (a.type == b.type) pair.tail = beside(a, -1);
-      if (a.type == b.type) pair.head = beside(a, 1);
       if (same_shape && differs_within(pair, b.holes)) {
         found.mistake = {"piece-missing", "no piece of B has=" + text_of(b.holes[0]), {}, {}};
       } else {
@@ -207,46 +233,75 @@ class Comparer {
     if (same_shape) found.wrong = wrong_indices(pair);
   }
 
-  // Contents that A ties to others, or rows of another tensor.
+  // When all others were looked at: contents that A ties to others, of another tensor
+  // in another type, or rows of another; and how far others have moved.
   void look_elsewhere(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
+    if (unexplained_ >= kMostUnexplained) return;
     const auto is_other = [&](const MadeTensor& one) { return &one != &a; };
     for (const MadeTensor* tied : known_.same_in_a(a, known_.by_hash, is_other)) {
-      if (!known_.in_b.contains(tied->name) || differing_.contains(tied->name)) continue;
+      const auto other = std::ranges::find(out_.differences, tied->name, &TensorDifference::name);
+      const bool known = other == out_.differences.end() || other->mistake;
+      if (!known_.in_b.contains(tied->name) || !known) continue;
       found.mistake = {"tied-differ",
                        "tied with=" + tied->name,
                        {{"tie", fmt::format("{} = {}", a.name, tied->name)}},
                        {}};
-      return;
+      break;
     }
-    if (alike(a, b) && a.shape.size() > 1 && a.bytes() > 0) look_for_rows(a, b, found);
+    for (const MadeTensor* same : known_.same_in_a(b, known_.constant)) {
+      if (!found.mistake && differing_.contains(same->name)) tell_exchanged(a, *same, "", found);
+    }
+    if (!found.mistake && a.type != b.type) look_for_type(a, b, found);
+    if (!found.mistake && a.bytes() > 0 && alike(a, b)) {
+      if (!shifts_.empty()) explain_pair(a, b, true, found);
+      for (std::size_t dim = 0; !found.mistake && a.shape.size() > 1 && dim < a.shape.size(); ++dim)
+        look_for_slices(a, b, dim, found);
+    }
+    if (found.mistake) found.wrong.clear();
   }
-  void look_for_rows(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
+  void look_for_type(const MadeTensor& a, const MadeTensor& b, TensorDifference& found) {
+    if (!a.type->dtype || !b.type->dtype) return;
     const std::string elements = b.elements();
-    const auto own = slice_hashes(a.elements(), a.shape, a.item(), 0),
-               hashes = slice_hashes(elements, b.shape, b.item(), 0);
-    const std::size_t row = elements.size() / hashes.size();
+    for (const MadeTensor& other : a_) {
+      if (&other == &a || !alike(other, a) || other.shape != b.shape || !other.elements) continue;
+      const std::string first = part_of(other, 0, std::min<std::int64_t>(product(a.shape), 1));
+      const std::string begin = converted(first, *a.type->dtype, *b.type->dtype);
+      if (!elements.starts_with(begin) ||
+          !equal_as(other.elements(), *a.type->dtype, elements, *b.type->dtype))
+        continue;
+      return tell_exchanged(a, other, fmt::format("; to={}", b.type->name), found);
+    }
+  }
+  // Indices of a dim that are those of other tensors.
+  void look_for_slices(const MadeTensor& a, const MadeTensor& b, std::size_t dim,
+                       TensorDifference& found) {
+    const std::string elements = b.elements();
+    const auto slice = [dim](const std::string& all, const MadeTensor& of, std::size_t i) {
+      return picked(all, of.shape, of.item(), dim, {static_cast<std::int64_t>(i)});
+    };
+    const auto own = slice_hashes(a.elements(), a.shape, a.item(), dim),
+               hashes = slice_hashes(elements, b.shape, b.item(), dim);
     std::unordered_multimap<std::uint64_t, std::size_t> left;
     for (std::size_t i = 0; i < hashes.size(); ++i) {
       if (hashes[i] != own[i]) left.emplace(hashes[i], i);
     }
-    std::string told;
+    std::string told = fmt::format("dim={}", dim);
     for (const MadeTensor& other : a_) {
-      const bool fits = other.type == a.type && other.shape.size() == a.shape.size() &&
-                        around(other.shape, 0).second == around(a.shape, 0).second;
-      if (left.empty() || !fits || other.name == a.name) continue;
-      const std::string rows = other.elements();
-      const auto known = slice_hashes(rows, other.shape, other.item(), 0);
+      Dims shape = other.shape;
+      if (shape.size() == a.shape.size()) shape[dim] = a.shape[dim];
+      if (left.empty() || other.type != a.type || shape != a.shape || &other == &a) continue;
+      const std::string all = other.elements();
+      const auto known = slice_hashes(all, other.shape, other.item(), dim);
       Picked here;
       for (std::size_t k = 0; k < known.size(); ++k) {
         for (auto one = left.find(known[k]); one != left.end(); one = left.find(known[k])) {
-          if (rows.compare(k * row, row, elements, one->second * row, row) != 0) break;
+          if (slice(all, other, k) != slice(elements, b, one->second)) break;
           here.push_back(static_cast<std::int64_t>(one->second));
           left.erase(one);
         }
       }
       std::ranges::sort(here);
-      if (!here.empty())
-        told += fmt::format("{}rows {}=of {}", told.empty() ? "" : "; ", text_of(here), other.name);
+      if (!here.empty()) told += fmt::format("; {}=of {}", text_of(here), other.name);
     }
     if (left.empty()) found.mistake = {"piece-missing", told, {}, {}};
   }
@@ -306,6 +361,7 @@ class Comparer {
   KnownTensors known_;
   std::set<std::string> differing_;  // names of both
   std::ptrdiff_t unexplained_ = 0;
+  std::set<std::int64_t> shifts_;
   CheckpointComparison out_;
 };
 

@@ -3,41 +3,104 @@
 #include "sim/checkpoint/explain.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <tuple>
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "mesh/local_shape.h"
+#include "tensor/tensor.h"
 
 namespace shardlab {
 
 namespace {
 
+// How many elements of B are those of A, at places this far apart, before the first that is not;
+// those of A are zeros if it begins below 0.
+std::int64_t equal_run(const TensorPair& pair, const Dims& size, std::int64_t in_b,
+                       const Dims& stride_b, std::int64_t in_a, const Dims& stride_a) {
+  const std::int64_t item = pair.type->bytes, all = product(size);
+  const bool rows = !size.empty() && stride_b.back() == 1 && stride_a.back() == 1;
+  const std::int64_t run = rows ? size.back() : 1;
+  const std::string zeros(in_a < 0 ? static_cast<std::size_t>(run * item) : 0, '\0');
+  Dims index(size.size());
+  for (std::int64_t done = 0; done < all; done += run) {
+    const char* a = in_a < 0 ? zeros.data() : pair.a.data() + in_a * item;
+    const auto bytes = static_cast<std::size_t>(run * item);
+    if (std::memcmp(pair.b.data() + in_b * item, a, bytes) != 0) return done;
+    for (std::size_t dim = size.size() - (rows ? 1 : 0); dim-- > 0;) {
+      const bool goes_on = ++index[dim] < size[dim];
+      const std::int64_t steps = goes_on ? 1 : 1 - size[dim];
+      in_b += steps * stride_b[dim];
+      in_a += in_a < 0 ? 0 : steps * stride_a[dim];
+      if (goes_on) break;
+      index[dim] = 0;
+    }
+  }
+  return all;
+}
+
 // Mistakes that no order of the indices of one dim tells.
-struct ElementMistakes {
+class ElementMistakes {
+ public:
+  ElementMistakes(const TensorPair& pair, std::vector<CheckpointMistake>& found)
+      : pair_(pair), found_(found) {}
+
   void find() {
-    const bool same_shape = pair_.shape_a == pair_.shape_b;
     if (pair_.a.size() != pair_.b.size()) return;
-    if (same_shape && !pair_.b.empty() && pair_.b.find_first_not_of('\0') == std::string::npos) {
+    if (same_shape_ && !pair_.b.empty() && is_zero(pair_.b)) {
       // No factor, although a small one gives zeros.
       return found_.push_back({"piece-missing", "all of it=zeros", {}, {}});
     }
-    if (same_shape && pair_.type->dtype && is_floating(*pair_.type->dtype)) find_values();
+    find_probes();
+    if (same_shape_ && pair_.type->dtype && is_floating(*pair_.type->dtype)) find_values();
     find_shift();
-    for (std::size_t dim = 0; dim + 1 < pair_.shape_a.size(); ++dim) find_swaps(dim, same_shape);
+    find_orders();
     find_joins();
   }
+  // Pieces of a mesh that cuts two dims.
+  void find_cells() {
+    for (std::size_t dim = 0; dim < pair_.shape_a.size() && same_shape_; ++dim) {
+      for (std::size_t other = dim + 1; other < pair_.shape_a.size(); ++other)
+        find_cells(dim, other);
+    }
+  }
 
+ private:
+  static bool is_zero(std::string_view text) {
+    return text.find_first_not_of('\0') == std::string_view::npos;
+  }
   Edit edit(const char* option, const std::string& text) const {
     return {option, fmt::format("{} = {}", pair_.name, text)};
   }
 
-  // Whether it makes all blocks of B from those of A: most mistakes are refuted by the first.
+  // Elements all over the tensor that differ, by which most mistakes are refuted at once.
+  void find_probes() {
+    constexpr std::int64_t kParts = 64;
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      std::int64_t at = count_ * part / kParts;
+      const std::int64_t end = count_ * (part + 1) / kParts;
+      const char *b = pair_.b.data(), *from = b + at * item_, *to = b + end * item_;
+      at = (std::mismatch(from, to, pair_.a.data() + at * item_).first - b) / item_;
+      if (at < end) probes_.push_back(at);
+    }
+  }
+
+  // Whether it makes all blocks of B from those of A.
   bool makes_b(const auto& make) const {
-    std::size_t block = 256;
-    for (std::size_t at = 0; at < pair_.a.size(); at += block, block = 1 << 20) {
-      const std::string_view b = std::string_view(pair_.b).substr(at, block);
-      if (make(pair_.a.substr(at, block)) != b) return false;
+    const auto item = static_cast<std::size_t>(item_);
+    const auto fits = [&](std::size_t at, std::size_t size) {
+      return make(pair_.a.substr(at, size)) == std::string_view(pair_.b).substr(at, size);
+    };
+    for (const std::int64_t probe : probes_) {
+      if (!fits(static_cast<std::size_t>(probe) * item, item)) return false;
+    }
+    constexpr std::size_t kBlock = 1 << 20;
+    for (std::size_t at = 0; at < pair_.a.size(); at += kBlock) {
+      if (!fits(at, kBlock)) return false;
     }
     return true;
   }
@@ -48,7 +111,7 @@ struct ElementMistakes {
       const auto rounded = [&](const std::string& a) {
         return converted(converted(a, own, to), to, own);
       };
-      if (item_bytes(to) >= item_ || !makes_b(rounded)) continue;
+      if (item_bytes(to) > item_ || to == own || !makes_b(rounded)) continue;
       return found_.push_back({"rounded", fmt::format("to={}", to_string(to)), {}, {}});
     }
     for (int i = 3; i <= 256; ++i) {
@@ -65,106 +128,218 @@ struct ElementMistakes {
     }
   }
 
-  // Whether elements of B and of A are equal, `count` from these on.
+  // Elements that moved on by some places, and those of other tensors, or zeros, that came after
+  // them. All of a small tensor may be of others: shifts of larger ones tell how far away.
+  void find_shift() {
+    constexpr std::int64_t kMost = 1 << 16;
+    for (std::int64_t shift = 1; shift < std::min(count_, kMost); ++shift) {
+      if (tell_shift(shift) || tell_shift(-shift)) return;
+    }
+    if (pair_.shifts == nullptr) return;
+    for (const std::int64_t shift : std::set(*pair_.shifts)) {
+      if (std::abs(shift) >= count_ && tell_shift(shift)) return;
+    }
+  }
+  bool tell_shift(std::int64_t shift) {
+    const std::int64_t own = std::max<std::int64_t>(count_ - std::abs(shift), 0),
+                       in_b = shift > 0 ? count_ - own : 0, in_a = shift > 0 ? 0 : count_ - own;
+    for (const std::int64_t probe : probes_) {
+      if (probe >= in_b && probe < in_b + own && !same(probe, probe - in_b + in_a, 1)) return false;
+    }
+    // Probes alone may fit if much repeats.
+    if (passes_left_ == 0 || (!same(in_b, in_a, own) && passes_left_-- > 0)) return false;
+    const std::string_view came =
+        std::string_view(pair_.b).substr(static_cast<std::size_t>((shift > 0 ? 0 : own) * item_),
+                                         static_cast<std::size_t>((count_ - own) * item_));
+    std::string from = own > 0 && is_zero(came) ? "zeros" : "";
+    if (from.empty() && pair_.beside) from = pair_.beside(came, shift);
+    if (from.empty()) return false;
+    if (pair_.shifts != nullptr) pair_.shifts->insert(shift);
+    const char* where = shift > 0 ? "begins" : "ends";
+    found_.push_back(
+        {"flat-shifted", fmt::format("shift={}; {} with={}", shift, where, from), {}, {}});
+    return true;
+  }
   bool same(std::int64_t in_b, std::int64_t in_a, std::int64_t count) const {
     return std::memcmp(pair_.b.data() + in_b * item_, pair_.a.data() + in_a * item_,
                        static_cast<std::size_t>(count * item_)) == 0;
   }
 
-  void find_shift() {
-    constexpr std::int64_t kMost = 1 << 16;
-    const std::string_view b = pair_.b;
-    const auto zeros = [](std::string_view text) {
-      return text.find_first_not_of('\0') == text.npos;
-    };
-    const auto before = static_cast<std::int64_t>(pair_.tail.size()) / item_,
-               behind = static_cast<std::int64_t>(pair_.head.size()) / item_;
-    // All of a small tensor may be of those beside it.
-    for (std::int64_t shift = 1; shift < std::min(std::max({count_, before, behind}), kMost);
-         ++shift) {
-      const std::int64_t own = std::max<std::int64_t>(count_ - shift, 0);
-      const auto size = static_cast<std::size_t>((count_ - own) * item_);
-      const std::string_view begin = b.substr(0, size), end = b.substr(b.size() - size);
-      const auto there = static_cast<std::size_t>((shift - count_ + own) * item_);
-      std::string told;
-      if (own == 0 || same(shift, 0, own)) {
-        if (own > 0 && zeros(begin)) told = fmt::format("shift={}; begins with=zeros", shift);
-        if (shift <= before && pair_.tail.substr(pair_.tail.size() - size - there, size) == begin)
-          told = fmt::format("shift={}; begins with=the end of what is before it in A", shift);
-      }
-      if (told.empty() && (own == 0 || same(0, shift, own))) {
-        if (own > 0 && zeros(end)) told = fmt::format("shift=-{}; ends with=zeros", shift);
-        if (shift <= behind && pair_.head.substr(there, size) == end)
-          told = fmt::format("shift=-{}; ends with=the begin of what is behind it in A", shift);
-      }
-      if (!told.empty()) return found_.push_back({"flat-shifted", told, {}, {}});
+  // The mistake that takes A as a tensor of these sizes, with its dims in another order.
+  void tell(const char* id, const std::string& told, const Dims& sizes, const Dims& order) {
+    const Dims strides = contiguous_strides(sizes);
+    Dims out, from;
+    for (const std::int64_t dim : order) {
+      out.push_back(sizes[static_cast<std::size_t>(dim)]);
+      from.push_back(strides[static_cast<std::size_t>(dim)]);
     }
+    const Dims to = contiguous_strides(out);
+    for (const std::int64_t probe : probes_) {
+      std::int64_t source = 0;
+      for (std::size_t dim = 0; dim < out.size(); ++dim)
+        source += probe / to[dim] % out[dim] * from[dim];
+      if (!same(probe, source, 1)) return;
+    }
+    if (equal_run(pair_, out, 0, to, 0, from) < count_) return;
+    // Neighbours change places until all are in order again.
+    std::vector<Edit> edits;
+    Dims left = order;
+    for (auto at = left.begin(); (at = std::ranges::is_sorted_until(left)) != left.end();) {
+      const std::size_t dim = static_cast<std::size_t>(at - left.begin()) - 1;
+      const Swap swap{around(out, dim).first, out[dim], out[dim + 1], around(out, dim + 1).second};
+      edits.push_back(edit("swap", swap.text()));
+      std::swap(left[dim], left[dim + 1]);
+      std::swap(out[dim], out[dim + 1]);
+    }
+    const bool last = sizes == pair_.shape_a && edits.size() == 1 && edits[0].text.ends_with(", 1");
+    if (!same_shape_ && last) edits = {{"transpose", pair_.name}};
+    if (!same_shape_ && !last)
+      edits.back().text += fmt::format(" -> {}", text_of_list(pair_.shape_a, ", "));
+    found_.push_back({id, told, std::move(edits), {}});
   }
 
-  bool is_swapped(const Swap& swap) const {
-    for (std::int64_t i = 0; i < count_; i += swap.r) {
-      if (!same(i, swap.source(i), swap.r)) return false;
-    }
-    return true;
-  }
-
-  // Pieces along one dim that were joined along another: the sizes of both show it.
-  void find_joins() {
-    const Dims &a = pair_.shape_a, &b = pair_.shape_b;
-    for (std::size_t cut = 0; cut < a.size() && a.size() == b.size(); ++cut) {
-      const std::int64_t ranks = b[cut] == 0 ? 0 : a[cut] / b[cut];
-      for (std::size_t joined = 0; ranks > 1 && joined < a.size(); ++joined) {
-        Dims shape = a;
-        shape[cut] /= ranks;
-        shape[joined] *= ranks;
-        if (joined == cut || shape != b) continue;
-        const std::int64_t before = around(a, std::min(cut, joined)).first,
-                           run = around(a, std::max(cut, joined)).second *
-                                 (cut < joined ? a[joined] : b[cut]);
-        const std::int64_t rest = count_ / before / ranks / run;
-        const Swap swap =
-            cut < joined ? Swap{before, ranks, rest, run} : Swap{before, rest, ranks, run};
-        if (!is_swapped(swap)) continue;
-        const std::string back =
-            fmt::format("{} -> {}", swap.inverse().text(), text_of_list(a, ", "));
-        found_.push_back({"other-dim",
-                          fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, cut, joined),
-                          {edit("swap", back)},
-                          {}});
-      }
-    }
-  }
-
-  // Two dims next to each other, or pieces along one of them that were joined along the other.
-  void find_swaps(std::size_t dim, bool same_shape) {
+  // Dims in another order; or bytes that are read as if they were.
+  void find_orders() {
     const Dims& shape = pair_.shape_a;
-    const std::int64_t o = around(shape, dim).first, rows = shape[dim], columns = shape[dim + 1],
-                       r = around(shape, dim + 1).second;
-    const auto tell = [&](const Swap& swap, const char* id, const std::string& told) {
-      if (!is_swapped(swap)) return;
-      const Edit back = edit("swap", swap.inverse().text());
-      found_.push_back({id, told, {same_shape ? back : Edit{"transpose", pair_.name}}, {}});
-    };
-    Dims turned = shape;
-    std::swap(turned[dim], turned[dim + 1]);
-    if (!same_shape && turned != pair_.shape_b) return;
-    const char* id = rows == columns || !same_shape ? "transposed" : "other-layout";
-    tell({o, rows, columns, r}, id, "b=columns of A");
-    if (rows != columns) tell({o, columns, rows, r}, id, "b=rows of A as columns");
-    for (std::int64_t ranks = 2; ranks <= columns && same_shape; ++ranks) {
-      if (columns % ranks != 0) continue;
-      const std::int64_t run = columns / ranks * r;
-      tell({o, rows, ranks, run}, "other-dim",
-           fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, dim + 1, dim));
-      tell({o, ranks, rows, run}, "other-dim",
-           fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, dim, dim + 1));
+    constexpr std::size_t kMost = 4;
+    Dims order(shape.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (shape.size() <= kMost && std::next_permutation(order.begin(), order.end())) {
+      Dims turned, sizes = shape;
+      for (std::size_t dim = 0; dim < order.size(); ++dim) {
+        turned.push_back(shape[static_cast<std::size_t>(order[dim])]);
+        sizes[static_cast<std::size_t>(order[dim])] = shape[dim];
+      }
+      const std::string told = "dims=" + text_of_list(order, ", ");
+      if (turned == pair_.shape_b) tell("transposed", told, shape, order);
+      if (!same_shape_ || turned == shape) continue;
+      tell("other-layout", told, shape, order);
+      tell("other-layout", fmt::format("{} of {}", told, text_of_list(sizes, " x ")), sizes, order);
     }
+  }
+
+  // Pieces along one dim that were joined along another, and perhaps have the old shape again.
+  void find_joins() {
+    const Dims& shape = pair_.shape_a;
+    for (std::size_t cut = 0; cut < shape.size(); ++cut) {
+      for (std::int64_t ranks = 2; ranks <= shape[cut]; ++ranks) {
+        for (std::size_t joined = 0; shape[cut] % ranks == 0 && joined < shape.size(); ++joined) {
+          Dims result = shape, sizes = shape, order(shape.size() + 1);
+          result[cut] /= ranks;
+          result[joined] *= ranks;
+          if (joined == cut || (!same_shape_ && result != pair_.shape_b)) continue;
+          sizes[cut] = ranks;
+          sizes.insert(cut + 1, shape[cut] / ranks);
+          std::iota(order.begin(), order.end(), 0);
+          const auto from = order.begin() + static_cast<std::ptrdiff_t>(cut),
+                     to = order.begin() + static_cast<std::ptrdiff_t>(joined);
+          joined < cut ? std::rotate(to, from, from + 1) : std::rotate(from, from + 1, to + 1);
+          tell("other-dim", fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, cut, joined),
+               sizes, order);
+          if (!same_shape_) continue;
+          Dims turned, back = order;
+          for (std::size_t dim = 0; dim < order.size(); ++dim) {
+            turned.push_back(sizes[static_cast<std::size_t>(order[dim])]);
+            back[static_cast<std::size_t>(order[dim])] = static_cast<std::int64_t>(dim);
+          }
+          tell("other-dim", fmt::format("ranks={}; cut_dim={}; joined_dim={}", ranks, joined, cut),
+               turned, back);
+        }
+      }
+    }
+  }
+
+  // Each is one of A's, or zeros. Those that differ are looked for first.
+  void find_cells(std::size_t dim, std::size_t other) {
+    constexpr std::int64_t kMost = 16, kMostPasses = 64;
+    const Dims& shape = pair_.shape_a;
+    std::int64_t left = kMostPasses * count_;
+    for (std::int64_t p = 2; p <= std::min(kMost, shape[dim]); ++p) {
+      for (std::int64_t q = 2; q <= std::min(kMost, shape[other]) && left > 0; ++q) {
+        const Cells cells{shape, dim, other, p, q};
+        Picked order(static_cast<std::size_t>(p * q));
+        std::iota(order.begin(), order.end(), 0);
+        const auto fits = [&](std::int64_t in_b, std::int64_t in_a) {
+          const Box b = cells.at(in_b), a = cells.at(std::max<std::int64_t>(in_a, 0));
+          if (in_a >= 0 && a.shape != b.shape) return false;
+          const Dims stride = contiguous_strides(shape);
+          const std::int64_t run = equal_run(
+              pair_, b.shape,
+              std::inner_product(b.from.begin(), b.from.end(), stride.begin(), std::int64_t{0}),
+              stride,
+              in_a < 0 ? -1
+                       : std::inner_product(a.from.begin(), a.from.end(), stride.begin(),
+                                            std::int64_t{0}),
+              stride);
+          left -= run + 1;
+          return run == product(b.shape);
+        };
+        const auto settle = [&](std::int64_t in_b, bool differs) {
+          std::int64_t& in_a = order[static_cast<std::size_t>(in_b)];
+          if (in_a != in_b || (!differs && fits(in_b, in_b))) return true;
+          for (std::int64_t tried = p * q - 1; in_a == in_b && tried >= -1 && left > 0; --tried) {
+            if (tried != in_b && fits(in_b, tried)) in_a = tried;
+          }
+          return in_a != in_b;
+        };
+        bool whole = std::ranges::all_of(
+            probes_, [&](std::int64_t probe) { return settle(cells.of(probe), true); });
+        for (std::int64_t i = 0; i < p * q && whole; ++i) whole = settle(i, false);
+        if (whole) return tell_cells(cells, order);
+      }
+    }
+  }
+
+  struct Cells {
+    const Dims& shape;
+    std::size_t dim, other;
+    std::int64_t p, q;
+    Box at(std::int64_t rank) const {
+      Box box{Dims(shape.size()), shape};
+      for (const auto& [cut, ranks, i] : {std::tuple(dim, p, rank / q), {other, q, rank % q}}) {
+        const Chunk chunk = chunk_of(shape[cut], ranks, i);
+        box.from[cut] = chunk.offset;
+        box.shape[cut] = chunk.size;
+      }
+      return box;
+    }
+    std::int64_t of(std::int64_t element) const {
+      const auto place = [&](std::size_t cut, std::int64_t ranks) {
+        return element / around(shape, cut).second % shape[cut] /
+               chunk_of(shape[cut], ranks, 0).size;
+      };
+      return place(dim, p) * q + place(other, q);
+    }
+  };
+
+  void tell_cells(const Cells& cells, const Picked& order) {
+    const auto& [shape, dim, other, p, q] = cells;
+    Picked sorted = order;
+    std::ranges::sort(sorted);
+    const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+    const char* id = sorted[0] < 0 ? "piece-missing" : twice ? "piece-twice" : "rank-order";
+    std::vector<Edit> edits;
+    if (!twice && sorted[0] == 0 && shape.size() == 2 && shape[0] % p == 0 && shape[1] % q == 0) {
+      const Swap there{p, shape[0] / p, q, shape[1] / q};
+      edits = {
+          edit("swap", fmt::format("{} -> {}, {}", there.text(), p * q, count_ / p / q)),
+          edit("pick", fmt::format("[{}, _]", text_of(inverse_of(order, p * q)))),
+          edit("swap", fmt::format("{} -> {}", there.inverse().text(), text_of_list(shape, ", ")))};
+    }
+    found_.push_back({id,
+                      fmt::format("dims={}, {}; ranks={} x {}; order={}{}", dim, other, p, q,
+                                  text_of_list(order, ", "), sorted[0] < 0 ? " (-1: zeros)" : ""),
+                      std::move(edits),
+                      {}});
   }
 
   const TensorPair& pair_;
   std::vector<CheckpointMistake>& found_;
-  std::int64_t item_ = pair_.type->bytes,
-               count_ = static_cast<std::int64_t>(pair_.a.size()) / item_;
+  const bool same_shape_ = pair_.shape_a == pair_.shape_b;
+  const std::int64_t item_ = pair_.type->bytes,
+                     count_ = static_cast<std::int64_t>(pair_.a.size()) / item_;
+  Picked probes_;
+  int passes_left_ = 64;  // over all elements, of shifts that do not fit
 };
 
 // Parts of names, and the mistakes of such tensors that are told first.
@@ -199,42 +374,60 @@ struct Wide {
   explicit operator std::uint64_t() const { return low ^ high; }
 };
 
-// Adds up parts of all values, which are sorted: of A where B has others, and where it has the
-// same, and of B.
+// Adds up values of three lists: those of A where B has others, and where it has the same, and B's
+// where they differ. Short ones are counted; of others parts of all are sorted.
 template <typename T>
 void count_values(const TensorPair& pair, DifferenceCounts& counts) {
-  constexpr std::size_t kMost = (16 << 20) / sizeof(T);
-  const std::size_t all = pair.a.size() / sizeof(T), parts = all / kMost + 1;
-  for (std::size_t part = 0; part < parts; ++part) {
-    std::vector<T> moved, unmoved, differing;
-    const auto here = [&](T value) {
-      return parts == 1 || hash_mix(0, static_cast<std::uint64_t>(value)) % parts == part;
-    };
+  const std::size_t all = pair.a.size() / sizeof(T);
+  const auto for_each = [&](const auto& take) {
     for (std::size_t i = 0; i < all; ++i) {
       T a, b;
       std::memcpy(&a, pair.a.data() + i * sizeof(T), sizeof(T));
       std::memcpy(&b, pair.b.data() + i * sizeof(T), sizeof(T));
-      if (here(a)) (a == b ? unmoved : moved).push_back(a);
-      if (a != b && here(b)) differing.push_back(b);
+      take(a == b ? 1 : 0, a);
+      if (a != b) take(2, b);
     }
-    for (std::vector<T>* values : {&moved, &unmoved, &differing}) std::ranges::sort(*values);
-    auto other = moved.begin(), own = unmoved.begin();
-    for (const T value : differing) {
-      other = std::find_if(other, moved.end(), [&](T one) { return one >= value; });
-      own = std::find_if(own, unmoved.end(), [&](T one) { return one >= value; });
-      const bool twice = own != unmoved.end() && *own == value;
-      ++counts.differ;
-      counts.moved += twice || (other != moved.end() && *other == value);
-      counts.twice += twice;
-      counts.zero += value == T{};
+  };
+  const auto add = [&](T value, std::int64_t times, bool elsewhere, bool twice) {
+    counts.differ += times;
+    counts.moved += elsewhere || twice ? times : 0;
+    counts.twice += twice ? times : 0;
+    counts.zero += value == T{} ? times : 0;
+  };
+  if constexpr (sizeof(T) <= 2) {
+    std::array<std::vector<std::int64_t>, 3> times;
+    times.fill(std::vector<std::int64_t>(std::size_t{1} << 8 * sizeof(T)));
+    for_each([&](std::size_t list, T value) { ++times[list][value]; });
+    for (std::size_t i = 0; i < times[2].size(); ++i)
+      add(static_cast<T>(i), times[2][i], times[0][i] > 0, times[1][i] > 0);
+  } else {
+    constexpr std::size_t kMost = (16 << 20) / sizeof(T);
+    const std::size_t parts = all / kMost + 1;
+    for (std::size_t part = 0; part < parts; ++part) {
+      std::array<std::vector<T>, 3> values;
+      for_each([&](std::size_t list, T value) {
+        if (parts == 1 || hash_mix(0, static_cast<std::uint64_t>(value)) % parts == part)
+          values[list].push_back(value);
+      });
+      for (std::vector<T>& list : values) std::ranges::sort(list);
+      std::array at = {values[0].begin(), values[1].begin()};
+      for (const T value : values[2]) {
+        bool there[2];
+        for (const std::size_t i : {0, 1}) {
+          while (at[i] != values[i].end() && *at[i] < value) ++at[i];
+          there[i] = at[i] != values[i].end() && *at[i] == value;
+        }
+        add(value, 1, there[0], there[1]);
+      }
     }
   }
 }
 
 std::optional<CheckpointMistake> explain_once(const TensorPair& pair) {
-  constexpr std::int64_t kMost = 1 << 20;  // hashes of both, and their order: 32 MiB
+  constexpr std::int64_t kMost = 1 << 20;  // hashes of both, and their order: 40 MiB
   std::vector<CheckpointMistake> found;
-  ElementMistakes{pair, found}.find();
+  ElementMistakes elements(pair, found);
+  elements.find();
   const Dims &a = pair.shape_a, &b = pair.shape_b;
   for (std::size_t dim = 0; dim < a.size() && a.size() == b.size(); ++dim) {
     Dims other = b;
@@ -242,6 +435,7 @@ std::optional<CheckpointMistake> explain_once(const TensorPair& pair) {
     if (other == a && std::max(a[dim], b[dim]) > 1 && std::max(a[dim], b[dim]) <= kMost)
       find_slice_mistakes(pair, dim, found);
   }
+  if (found.empty()) elements.find_cells();
   if (found.empty()) return std::nullopt;
   std::ranges::stable_sort(found, {},
                            [&](const CheckpointMistake& one) { return rank_of(pair.name, one); });

@@ -2,7 +2,9 @@
 // second exactly.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,15 @@ struct TensorPair {
   const StoredType* type;
   Dims shape_a, shape_b;
   std::string a, b;
-  std::string tail;  ///< elements that end right before it in A, of tensors of its type
-  std::string head;  ///< that begin right behind it
+  /// Names tensors of A that have these elements so many elements before where they end, or, with
+  /// a distance below 0, behind where they begin; empty: none has. Null: no tensors beside it.
+  std::function<std::string(std::string_view elements, std::int64_t distance)> beside = {};
+  /// Distances of flat shifts that were found, which small tensors are tried with.
+  std::set<std::int64_t>* shifts = nullptr;
 };
 
 /// The mistake that gives all of B; empty if no one does. Memory besides the pair: 40 MiB.
+/// Time: some passes over both, however much repeats in them.
 std::optional<CheckpointMistake> explain(const TensorPair& pair);
 
 /// Mistakes that an order of the indices of one dim tells, or zeros in place of some.

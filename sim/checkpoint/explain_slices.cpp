@@ -15,15 +15,70 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 64, kMostRows = 1 << 15;
 
-void append(Picked& map, const Chunk& chunk, std::int64_t from = 0) {
-  for (std::int64_t i = 0; i < chunk.size; ++i) map.push_back(from + chunk.offset + i);
-}
-// Makes the map this long, with zeros behind its indices.
-void fill(Picked& map, std::int64_t size) { map.resize(static_cast<std::size_t>(size), -1); }
+// Indices of A that are next to each other; zeros in their place: from -1.
+struct Run {
+  std::int64_t from = 0, count = 0;
+};
+struct Runs {
+  void add(std::int64_t from, std::int64_t count) {
+    if (count <= 0) return;
+    size += count;
+    all.push_back({from, count});
+  }
+  // The first ones alone.
+  void cut(std::int64_t until) {
+    while (size > until) {
+      const std::int64_t less = std::min(size - until, all.back().count);
+      size -= less;
+      if ((all.back().count -= less) == 0) all.pop_back();
+    }
+  }
+  void add(const Chunk& chunk, std::int64_t from = 0) { add(from + chunk.offset, chunk.size); }
+  // Makes it this long, with zeros behind its indices.
+  void fill(std::int64_t until) { add(-1, until - size); }
+  Picked picked() const {
+    Picked picked;
+    for (const auto& [from, count] : all) {
+      for (std::int64_t i = 0; i < count; ++i) picked.push_back(from < 0 ? -1 : from + i);
+    }
+    return picked;
+  }
 
-struct SliceMistakes {
-  void find() {
+  std::vector<Run> all;
+  std::int64_t size = 0;
+};
+
+// Hashes of the indices of a dim, and of all ranges of them.
+class Hashes {
+ public:
+  explicit Hashes(const std::vector<std::uint64_t>& each) : sums_(1, 0) {
+    for (const std::uint64_t one : each) sums_.push_back(sums_.back() * kFactor + one);
+  }
+  std::uint64_t operator[](std::int64_t i) const { return at(i + 1) - at(i) * kFactor; }
+  std::uint64_t range(std::int64_t from, std::int64_t count) const {
+    std::uint64_t factor = 1, power = kFactor;
+    for (std::int64_t left = count; left > 0; left /= 2, power *= power)
+      factor *= left % 2 == 0 ? 1 : power;
+    return at(from + count) - at(from) * factor;
+  }
+
+ private:
+  static constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+  std::uint64_t at(std::int64_t i) const { return sums_[static_cast<std::size_t>(i)]; }
+  std::vector<std::uint64_t> sums_;
+};
+
+class SliceMistakes {
+ public:
+  SliceMistakes(const TensorPair& pair, std::size_t dim, std::vector<CheckpointMistake>& found)
+      : pair_(pair), dim_(dim), found_(found) {
     for (std::int64_t o = 0; o < around_.first; ++o) zero_ = hash_words(zero_, zeros_);
+    zero_until_.push_back(0);
+    for (std::int64_t i = 0; i < m_; ++i)
+      zero_until_.push_back(b_[i] == zero_ ? zero_until_.back() + 1 : 0);
+  }
+
+  void find() {
     find_padding();
     if (n_ == m_) {
       find_cuts();
@@ -34,17 +89,28 @@ struct SliceMistakes {
     find_any();
   }
 
-  bool is(std::size_t in_b, std::int64_t in_a) const {
-    return b_[in_b] == (in_a < 0 ? zero_ : a_[static_cast<std::size_t>(in_a)]);
+ private:
+  enum class Way : std::uint8_t { kOfA, kOfB };
+
+  // Whether so many indices of B are those of A, or zeros.
+  bool is(std::int64_t in_b, std::int64_t in_a, std::int64_t count = 1) const {
+    if (in_a < 0) return zero_until_[static_cast<std::size_t>(in_b + count)] >= count;
+    return count == 1 ? b_[in_b] == a_[in_a] : b_.range(in_b, count) == a_.range(in_a, count);
   }
 
-  // Whether these indices of A are B; the mistake is then added. `swap`: the same, for edits.
-  bool tell(const char* id, const std::string& told, const Picked& map, const Swap& swap = {}) {
-    bool fits = map.size() == b_.size();
-    for (std::size_t i = 0; fits && i < map.size(); ++i) fits = is(i, map[i]);
-    if (!fits || !gives_b(map)) return false;
+  // Whether these indices of A are B, or these of B are A; the mistake is then added. `swap`: the
+  // same, for edits.
+  bool tell(const char* id, const std::string& told, const Runs& map, Way way = Way::kOfA,
+            const Swap& swap = {}) {
+    std::int64_t at = 0;
+    for (const auto& [from, count] : map.all) {
+      const bool inside = at + count <= m_ && (from < 0 || from + count <= n_);
+      if (!inside || !(way == Way::kOfA ? is(at, from, count) : is(from, at, count))) return false;
+      at += count;
+    }
+    if (at != m_ || !gives_b(map, way)) return false;
     std::vector<Edit> edits;
-    const Picked back = inverse_of(map, n_);
+    const Picked back = way == Way::kOfB ? map.picked() : inverse_of(map.picked(), n_);
     if (swap.a > 1) {
       const Swap all{around_.first * swap.o, swap.b, swap.a, swap.r * around_.second};
       edits = {{"swap", fmt::format("{} = {}", pair_.name, all.text())}};
@@ -58,14 +124,19 @@ struct SliceMistakes {
     return true;
   }
   // Element by element: hashes prove nothing.
-  bool gives_b(const Picked& map) const {
-    const char* b = pair_.b.data();
+  bool gives_b(const Runs& map, Way way) const {
+    const auto bytes = static_cast<std::int64_t>(zeros_.size());
     for (std::int64_t o = 0; o < around_.first; ++o) {
-      for (const std::int64_t index : map) {
-        const auto from = static_cast<std::size_t>(o * n_ + std::max<std::int64_t>(index, 0));
-        const char* a = index < 0 ? zeros_.data() : pair_.a.data() + from * zeros_.size();
-        if (std::memcmp(a, b, zeros_.size()) != 0) return false;
-        b += zeros_.size();
+      std::int64_t at = 0;
+      for (const auto& [from, count] : map.all) {
+        for (std::int64_t i = 0; i < count; i += from < 0 ? 1 : count) {
+          const std::int64_t in_b = o * m_ + (way == Way::kOfA ? at + i : from),
+                             in_a = o * n_ + (way == Way::kOfA ? from : at);
+          const char* a = from < 0 ? zeros_.data() : pair_.a.data() + in_a * bytes;
+          const auto size = static_cast<std::size_t>((from < 0 ? 1 : count) * bytes);
+          if (std::memcmp(a, pair_.b.data() + in_b * bytes, size) != 0) return false;
+        }
+        at += count;
       }
     }
     return true;
@@ -73,22 +144,24 @@ struct SliceMistakes {
 
   // Zeros behind all, or behind the piece of each rank.
   void find_padding() {
-    Picked map;
-    append(map, {std::min(n_, m_), 0});
-    fill(map, m_);
-    const auto first = std::ranges::mismatch(a_, b_).in1 - a_.begin();
-    const bool cut = m_ < n_ && std::count(a_.begin() + m_, a_.end(), zero_) == n_ - m_;
-    if (m_ > n_ || cut) tell("padding-kept", fmt::format("a={}; b={}", n_, m_), map);
-    std::int64_t zeros = first;
-    while (zeros < m_ && is(static_cast<std::size_t>(zeros), -1)) ++zeros;
+    Runs kept;
+    kept.add(0, std::min(n_, m_));
+    kept.fill(m_);
+    bool zeros = m_ != n_;  // or those that B has no longer
+    for (std::int64_t i = m_; i < n_; ++i) zeros = zeros && a_[i] == zero_;
+    if (zeros) tell("padding-kept", fmt::format("a={}; b={}", n_, m_), kept);
     for (std::int64_t ranks = 2; ranks <= std::min(kMostRanks, n_); ++ranks) {
-      for (std::int64_t piece = chunk_of(n_, ranks, 0).size + 1; piece <= zeros; ++piece) {
-        map.clear();
+      const Chunk own = chunk_of(n_, ranks, 0), next = chunk_of(n_, ranks, 1);
+      for (std::int64_t piece = own.size + 1; piece <= m_; ++piece) {
+        if (!is(own.size, -1, piece - own.size)) break;
+        if (!is(piece, next.offset, std::min(next.size, m_ - piece))) continue;
+        Runs map;
         for (std::int64_t rank = 0; rank < ranks; ++rank) {
-          append(map, chunk_of(n_, ranks, rank));
-          fill(map, (rank + 1) * piece);
+          map.add(chunk_of(n_, ranks, rank));
+          map.fill((rank + 1) * piece);
         }
-        fill(map, m_);
+        map.fill(m_);
+        map.cut(m_);
         if (tell("padding-inside", fmt::format("ranks={}; piece={}", ranks, piece), map)) return;
       }
     }
@@ -99,10 +172,10 @@ struct SliceMistakes {
     const std::int64_t most = std::min<std::int64_t>(32, n_);
     for (std::int64_t p = 2; p <= most; ++p) {
       for (std::int64_t q = 2; q <= most; ++q) {
-        Picked map;
+        Runs map;
         for (std::int64_t rank = 0; rank < p * q; ++rank) {
           const Chunk outer = chunk_of(n_, q, rank % q);
-          append(map, chunk_of(outer.size, p, rank / q), outer.offset);
+          map.add(chunk_of(outer.size, p, rank / q), outer.offset);
         }
         if (tell("order-of-cuts", fmt::format("mesh={} x {}", p, q), map)) return;
       }
@@ -111,22 +184,26 @@ struct SliceMistakes {
 
   // Rows of heads from pairs to halves, or to pairs, and perhaps back with other heads.
   void find_heads() {
-    for (std::int64_t heads = 1; n_ <= kMostRows && heads <= n_ / 4; ++heads) {
-      for (std::int64_t used = 0; used <= n_ / 2 && n_ % (2 * heads) == 0; ++used) {
-        if (used == heads || (used > 0 && n_ % (2 * used) != 0)) continue;
+    Picked counts;
+    for (std::int64_t heads = 1; n_ <= kMostRows && heads <= n_ / 2; ++heads) {
+      if (n_ % (2 * heads) == 0) counts.push_back(heads);
+    }
+    for (const std::int64_t heads : counts) {
+      const std::int64_t own = n_ / heads / 2;
+      for (std::size_t i = 0; i <= counts.size() && own > 1; ++i) {
+        const std::int64_t used = i == 0 ? 0 : counts[i - 1], other = i == 0 ? 1 : n_ / used / 2;
         for (const bool halves : {true, false}) {
-          const std::int64_t own = n_ / heads / 2, other = used == 0 ? 1 : n_ / used / 2;
           const Swap there = halves ? Swap{heads, own, 2, 1} : Swap{heads, 2, own, 1},
                      back = halves ? Swap{used, 2, other, 1} : Swap{used, other, 2, 1};
-          Picked map;
-          for (std::int64_t i = 0; i < n_ && (i == 0 || is(map.size() - 1, map.back())); ++i) {
-            map.push_back(there.source(used == 0 ? i : back.source(i)));
+          Runs map;
+          for (std::int64_t row = 0; row < n_ && used != heads; ++row) {
+            const std::int64_t from = there.source(used == 0 ? row : back.source(row));
+            if (!is(row, from)) break;
+            map.add(from, 1);
           }
-          const std::string told =
-              fmt::format("heads={}; b={}", heads, halves ? "halves" : "pairs");
-          if (used == 0) tell("rope-pairs", told, map, there);
-          if (used > 0)
-            tell("rope-pairs", fmt::format("{}; and back with heads={}", told, used), map);
+          std::string told = fmt::format("heads={}; b={}", heads, halves ? "halves" : "pairs");
+          if (used > 0) told += fmt::format("; and back with heads={}", used);
+          tell("rope-pairs", told, map, Way::kOfA, used == 0 ? there : Swap{});
         }
       }
     }
@@ -146,27 +223,28 @@ struct SliceMistakes {
       std::vector<std::size_t> order(parts.size());
       std::iota(order.begin(), order.end(), 0);
       const auto joined = [&](std::int64_t ranks) {
-        Picked map;
+        Runs map;
         for (std::int64_t rank = 0; rank < ranks; ++rank) {
           for (const std::size_t i : order) {
             const auto own = parts.begin() + static_cast<std::ptrdiff_t>(i);
-            append(map, chunk_of(*own, ranks, rank),
-                   std::accumulate(parts.begin(), own, std::int64_t{0}));
+            map.add(chunk_of(*own, ranks, rank),
+                    std::accumulate(parts.begin(), own, std::int64_t{0}));
           }
         }
         return map;
       };
       for (std::int64_t ranks = 1; ranks <= kMostRanks && n_ <= kMostRows; ++ranks) {
         const bool rows = ranks == 1;
-        const Picked map = joined(rows ? parts[0] : ranks);
         const auto count = static_cast<std::int64_t>(parts.size());
         const Swap there = rows ? Swap{1, count, n_ / count, 1} : Swap{},
                    back{1, there.b, there.a, 1};
         const char* id = rows ? "fused-interleaved" : "fused-whole";
         const std::string told =
             fmt::format("parts={}; {}", text, rows ? "row by row" : fmt::format("ranks={}", ranks));
-        if (!rows || parts[0] == parts.back()) tell(id, told + " in B", map, there);
-        if (!rows || parts[0] == parts.back()) tell(id, told + " in A", inverse_of(map, n_), back);
+        if (rows && parts[0] != parts.back()) continue;
+        const Runs map = joined(rows ? parts[0] : ranks);
+        tell(id, told + " in B", map, Way::kOfA, there);
+        tell(id, told + " in A", map, Way::kOfB, back);
       }
       while (parts.size() <= 3 && std::ranges::next_permutation(order).found) {
         tell("fused-exchanged", fmt::format("parts={}; order={}", text, text_of_list(order, ", ")),
@@ -177,37 +255,31 @@ struct SliceMistakes {
 
   // Pieces of ranks, heads or experts: each is one of A's, or zeros.
   void find_blocks() {
-    for (std::int64_t pieces = 2; pieces <= n_; ++pieces) {
-      if (pieces > kMostRanks && (pieces < n_ || pieces > kMostRows)) continue;
-      Picked map, order;
+    for (std::int64_t pieces = 2; pieces <= std::min(n_, kMostRanks); ++pieces) {
+      Runs map;
+      Picked order;
       for (std::int64_t j = 0; j < pieces; ++j) {
         Picked tried = {j};
         for (const bool used : {false, true}) {
-          for (std::int64_t p = 0; p < pieces && pieces <= kMostRanks; ++p) {
+          for (std::int64_t p = 0; p < pieces; ++p) {
             if ((std::ranges::count(order, p) > 0) == used) tried.push_back(p);
           }
         }
         tried.push_back(-1);
         const auto found = std::ranges::find_if(tried, [&](std::int64_t p) {
           const Chunk own = chunk_of(n_, pieces, p < 0 ? j : p);
-          bool fits = map.size() + static_cast<std::size_t>(own.size) <= b_.size();
-          for (std::int64_t i = 0; fits && i < own.size; ++i)
-            fits = is(map.size() + static_cast<std::size_t>(i), p < 0 ? -1 : own.offset + i);
-          return fits;
+          return map.size + own.size <= m_ && is(map.size, p < 0 ? -1 : own.offset, own.size);
         });
         if (found == tried.end()) break;
         order.push_back(*found);
         const Chunk own = chunk_of(n_, pieces, *found < 0 ? j : *found);
-        if (*found >= 0) append(map, own);
-        if (*found < 0) fill(map, static_cast<std::int64_t>(map.size()) + own.size);
+        map.add(*found < 0 ? -1 : own.offset, own.size);
       }
-      if (map.size() == b_.size() && name_blocks(pieces, order, map)) return;
+      if (std::ssize(order) == pieces && name_blocks(pieces, order, map)) return;
     }
   }
-  bool name_blocks(std::int64_t pieces, const Picked& order, const Picked& map) {
-    const std::string told =
-        fmt::format("ranks={}; order={}", pieces,
-                    pieces > kMostRanks ? text_of(order) : text_of_list(order, ", "));
+  bool name_blocks(std::int64_t pieces, const Picked& order, const Runs& map) {
+    const std::string told = fmt::format("ranks={}; order={}", pieces, text_of_list(order, ", "));
     Picked sorted = order;
     std::ranges::sort(sorted);
     if (sorted[0] < 0) return tell("piece-missing", told + " (-1: zeros)", map);
@@ -221,39 +293,44 @@ struct SliceMistakes {
 
   // Any indices of A, and zeros: runs go on where they can.
   void find_any() {
-    std::vector<std::pair<std::uint64_t, std::int64_t>> sorted;
-    for (const std::uint64_t hash : a_) sorted.emplace_back(hash, sorted.size());
-    std::ranges::sort(sorted);
-    Picked map;
-    for (std::size_t i = 0; i < b_.size(); ++i) {
-      const std::int64_t next = map.empty() ? 0 : map.back() + 1;
-      const auto found = std::ranges::lower_bound(sorted, std::pair(b_[i], std::int64_t{0}));
-      const bool there = found != sorted.end() && found->first == b_[i];
+    std::vector<std::int32_t> sorted(static_cast<std::size_t>(n_));
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::ranges::stable_sort(sorted, {}, [&](std::int32_t i) { return a_[i]; });
+    Runs map;
+    bool in_place = n_ == m_;
+    for (std::int64_t i = 0, next = 0; i < m_; ++i) {
+      const auto found =
+          std::ranges::lower_bound(sorted, b_[i], {}, [&](std::int32_t k) { return a_[k]; });
+      const bool there = found != sorted.end() && a_[*found] == b_[i];
       if (!there && b_[i] != zero_) return;
-      map.push_back(next < n_ && is(i, next) ? next : there ? found->second : -1);
+      const bool own = i < n_ && is(i, i), goes_on = next < n_ && is(i, next);
+      const std::int64_t from = own && in_place ? i : goes_on ? next : there ? *found : -1;
+      map.add(from, 1);
+      in_place = in_place && (from == i || from < 0);
+      next = from + 1;
     }
-    tell("permuted", "b=" + text_of(map).substr(0, 400), map);
+    tell(in_place ? "piece-missing" : "permuted", "b=" + text_of(map.picked()).substr(0, 400), map);
   }
 
   const TensorPair& pair_;
-  std::size_t dim_;
+  const std::size_t dim_;
   std::vector<CheckpointMistake>& found_;
-  std::int64_t n_ = pair_.shape_a[dim_], m_ = pair_.shape_b[dim_];  // indices of A and of B
-  std::pair<std::int64_t, std::int64_t> around_ = around(pair_.shape_a, dim_);  // elements
-  // Hashes by index.
-  std::vector<std::uint64_t> a_ = slice_hashes(pair_.a, pair_.shape_a, pair_.type->bytes, dim_),
-                             b_ = slice_hashes(pair_.b, pair_.shape_b, pair_.type->bytes, dim_);
+  const std::int64_t n_ = pair_.shape_a[dim_], m_ = pair_.shape_b[dim_];  // indices of A and of B
+  const std::pair<std::int64_t, std::int64_t> around_ = around(pair_.shape_a, dim_);  // elements
+  const Hashes a_{slice_hashes(pair_.a, pair_.shape_a, pair_.type->bytes, dim_)},
+      b_{slice_hashes(pair_.b, pair_.shape_b, pair_.type->bytes, dim_)};
   // Zeros in place of the elements of an index, next to each other.
-  std::string zeros_ =
+  const std::string zeros_ =
       std::string(static_cast<std::size_t>(around_.second * pair_.type->bytes), '\0');
   std::uint64_t zero_ = 0;
+  std::vector<std::int32_t> zero_until_;  // indices of B before one, next to it, that are zeros
 };
 
 }  // namespace
 
 void find_slice_mistakes(const TensorPair& pair, std::size_t dim,
                          std::vector<CheckpointMistake>& found) {
-  SliceMistakes{pair, dim, found}.find();
+  SliceMistakes(pair, dim, found).find();
 }
 
 std::uint64_t hash_words(std::uint64_t seed, std::string_view bytes) {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "sim/checkpoint/pickle.h"
-#include "sim/checkpoint/stored_type.h"
 #include "sim/checkpoint/strided_bytes.h"
 #include "sim/checkpoint/zip_archive.h"
 

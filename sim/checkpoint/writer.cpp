@@ -4,12 +4,12 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <algorithm>
-#include <cstring>
-#include <map>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

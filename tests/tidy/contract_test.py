@@ -302,6 +302,19 @@ class Contract(unittest.TestCase):
         last = self.folder / "dumps" / "shardlab_rank_2"
         last.write_bytes(last.read_bytes()[:-40])
         (self.folder / "dumps" / "shardlab_rank_1").unlink()
+        # Two groups, in each of which one rank calls something else.
+        (self.folder / "two").mkdir(exist_ok=True)
+        for rank in range(8):
+            group = str(rank // 4)
+            ranks = str(list(range(8))[rank // 4 * 4:][:4])
+            ops = ["all_reduce", "broadcast" if rank in (1, 6) else "all_reduce"]
+            entries = [{"record_id": i, "process_group": [group, "dp"], "collective_seq_id": i + 1,
+                        "profiling_name": "nccl:" + op, "state": "started", "retired": False,
+                        "time_created_ns": i, "is_p2p": False} for i, op in enumerate(ops)]
+            (self.folder / "two" / f"rank_{rank}.json").write_text(json.dumps(
+                {"pg_config": {group: {"name": group, "desc": "dp", "ranks": ranks}},
+                 "entries": entries}), encoding="utf-8")
+        self.keys_of("autopsy", "--json", "two", found=found)
         return self.keys_of("autopsy", "--json", "dumps", found=found)
 
     def test_autopsy(self):

@@ -278,6 +278,105 @@ TEST_CASE("B-42 a group of several stages joins no roles, and other stages say w
   CHECK(ends.culprits == std::vector<std::int64_t>{kOdd});
 }
 
+// Stages of one rank each: a message to the next one and a sum over all, step by step.
+std::vector<Entry> stage_steps(std::int64_t rank, std::int64_t steps) {
+  std::vector<Entry> all;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    const auto message = [&](const char* kind, std::int64_t peer, std::int64_t line) {
+      const bool sends = kind == std::string_view("send");
+      all.push_back({.op = fmt::format("{} {}{}{}", kind, rank, sends ? "->" : "<-", peer),
+                     .line = line,
+                     .group = "pp",
+                     .launch = 2 * step - (line == 11 ? 1 : 0)});
+    };
+    if (rank > 0) message("recv", rank - 1, 11);
+    if (rank < 3) message("send", rank + 1, 12);
+    all.push_back({.line = 13, .group = "world"});
+    all.push_back({.size = 2, .line = 14, .group = "world"});
+  }
+  return all;
+}
+
+Json line_dump(std::vector<Entry> entries) {
+  for (Entry& entry : entries) entry.name = entry.group == "world" ? "0" : "1";
+  Json dump = dump_of(entries);
+  for (const auto& [name, description] : {std::pair{"0", "world"}, {"1", "pp"}})
+    dump["pg_config"][name] = {{"name", name}, {"desc", description}, {"ranks", "[0, 1, 2, 3]"}};
+  for (std::int64_t calls = 0; Json & entry : dump["entries"]) {
+    calls += entry["is_p2p"] == false ? 1 : 0;
+    entry["collective_seq_id"] = calls;
+  }
+  return dump;
+}
+
+TEST_CASE("B-42 a call of several stages in which one has another size names that one") {
+  const auto found = [](std::int64_t odd, std::int64_t size, std::int64_t ranks) {
+    Dumps dumps;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      std::vector<Entry> all = stage_steps(rank, 3);
+      all.back().pending = true;
+      if (rank >= odd && rank < odd + ranks) all.back().size = size;
+      dumps.add_file("rank_" + std::to_string(rank), line_dump(all).dump());
+    }
+    return dumps.autopsy();
+  };
+  for (const std::int64_t odd : {0, 2, 3}) {
+    const Autopsy autopsy = found(odd, 99, 1);
+    CHECK(to_string(autopsy.kind) == "other_size");
+    CHECK(autopsy.culprits == std::vector{odd});
+    CHECK(autopsy.line == 14);
+    CHECK_FALSE(autopsy.tie);
+  }
+  // Against a tie, the sides that have always called it so are right.
+  CHECK(found(2, 99, 2).culprits == std::vector<std::int64_t>{2, 3});
+  CHECK(to_string(found(0, 2, 1).kind) == "device_stuck");
+}
+
+TEST_CASE("B-42 the one that left its habit is named among stages that wait for each other") {
+  const auto found = [](bool leaves) {
+    Dumps dumps;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      std::vector<Entry> all = stage_steps(rank, 3);
+      // Rank 1 is in the sum without its last message, for which rank 2 waits, and it rank 3.
+      if (rank == 1 && leaves) all.erase(all.end() - 3);
+      all.resize(all.size() - (rank == 2 && leaves ? 3 : rank == 3 && leaves ? 2 : 1));
+      all.back().pending = true;
+      dumps.add_file("rank_" + std::to_string(rank), line_dump(all).dump());
+    }
+    return dumps.autopsy();
+  };
+  const Autopsy lost = found(true);
+  CHECK(to_string(lost.kind) == "lost_send");
+  CHECK(lost.culprits == std::vector<std::int64_t>{1});
+  CHECK(lost.line == 12);
+  CHECK(found(false).culprits.empty());
+}
+
+TEST_CASE("B-42 ranks of another role that parted, too, are told behind the first") {
+  Dumps dumps;
+  for (std::int64_t rank = 0; rank < 8; ++rank) {
+    const std::string group = rank < 4 ? "0" : "1";
+    std::vector<Entry> all = {{.line = 9, .name = group},
+                              {.line = 10, .pending = true, .name = group}};
+    if (rank == 1) all[1] = {.op = "broadcast", .line = 30, .pending = true, .name = group};
+    if (rank == 6) all[1] = {.op = "all_gather", .line = 40, .pending = true, .name = group};
+    Json dump = dump_of(all);
+    if (rank > 3) {
+      dump["pg_config"] = {{"1", {{"name", "1"}, {"desc", "dp"}, {"ranks", "[4, 5, 6, 7]"}}}};
+      for (Json& entry : dump["entries"])
+        entry["time_created_ns"] = 1 + integer_of<std::int64_t>(entry["time_created_ns"]);
+    }
+    dumps.add_file("rank_" + std::to_string(rank), dump.dump());
+  }
+  const Autopsy found = dumps.autopsy();
+  CHECK(found.culprits == std::vector<std::int64_t>{1});
+  CHECK(found.line == 30);
+  CHECK(found.text(dumps.words)
+            .find("also rank 6: called something else, all_gather of dp at "
+                  "train.py:40 in step\n") != std::string::npos);
+  CHECK(found.json(dumps.words)["also"][0]["culprits"] == Json({6}));
+}
+
 TEST_CASE("B-42 the kind is the change after which ranks agree for longest") {
   const auto gather = [](std::int64_t size, bool pending = false) {
     return Entry{.op = "all_gather", .size = size, .line = 12, .pending = pending};

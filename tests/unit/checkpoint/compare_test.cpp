@@ -163,8 +163,7 @@ TEST_CASE("B-52 elements that moved into the tensor before are a flat shift") {
   const CheckpointComparison found = compare(parts(all), parts(shifted), nullptr);
   REQUIRE(found.differences.size() == 2);
   REQUIRE(found.differences[0].mistake.has_value());
-  CHECK(found.differences[0].mistake->told ==
-        "shift=-3; ends with=the begin of what is behind it in A");
+  CHECK(found.differences[0].mistake->told == "shift=-3; ends with=the begin of b");
   CHECK(found.differences[1].mistake->told == "shift=-3; ends with=zeros");
 }
 
@@ -206,7 +205,9 @@ TEST_CASE("B-52 a flat shift by more than a tensor holds") {
   const CheckpointComparison found = compare(parts(all), parts(shifted), nullptr);
   REQUIRE(found.differences.size() == 3);
   for (const TensorDifference& one : found.differences) {
+    CAPTURE(one.name);
     REQUIRE(one.mistake.has_value());
+    CAPTURE(one.mistake->told);
     CHECK(one.mistake->id == "flat-shifted");
     CHECK(one.mistake->told.starts_with("shift=5; begins with="));
   }
@@ -299,4 +300,119 @@ TEST_CASE("B-52 one mistake behind another one") {
     CHECK(found.differences[0].mistake->id == "rank-order");
     CHECK(found.mended);
   }
+}
+
+TEST_CASE("B-52 pieces of a mesh that cuts two dims") {
+  struct Case {
+    const char *id, *told;
+    PlainNumbers b;
+    bool mended;
+  };
+  // 4 x 4 elements in four pieces: rows 0:2 and 2:4, columns likewise.
+  for (const Case& one : std::vector<Case>{{"rank-order",
+                                            "dims=0, 1; ranks=2 x 2; order=0, 2, 1, 3",
+                                            {1, 2, 9, 10, 5, 6, 13, 14, 3, 4, 11, 12, 7, 8, 15, 16},
+                                            true},
+                                           {"piece-twice",
+                                            "dims=0, 1; ranks=2 x 2; order=0, 1, 1, 3",
+                                            {1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 11, 12, 7, 8, 15, 16},
+                                            false},
+                                           {"piece-missing",
+                                            "dims=0, 1; ranks=2 x 2; order=0, -1, 2, 3 (-1: zeros)",
+                                            {1, 2, 0, 0, 5, 6, 0, 0, 9, 10, 11, 12, 13, 14, 15, 16},
+                                            false}}) {
+    CAPTURE(one.id);
+    const TensorDifference found = only_difference("w", {4, 4}, one.b);
+    REQUIRE(found.mistake.has_value());
+    CHECK(found.mistake->id == one.id);
+    CHECK(found.mistake->told == one.told);
+    CHECK(found.tried == one.mended);
+  }
+}
+
+TEST_CASE("B-52 three dims in another order, and joined along one that is not next to it") {
+  const MadeTensors a = {bytes_of("w", {2, 3, 2}, counted_up(12))};
+  const auto explained = [&](const Dims& shape, const PlainNumbers& numbers) {
+    const CheckpointComparison found = compare(a, {bytes_of("w", shape, numbers)}, nullptr);
+    REQUIRE(found.differences.size() == 1);
+    CHECK(found.mended);
+    const auto& mistake = found.differences[0].mistake;
+    return mistake ? mistake->id + "; " + mistake->told : "none";
+  };
+  // Element [i, j, k] is 6 i + 2 j + k + 1; as columns before rows, and as if it were row-major.
+  const PlainNumbers turned = {1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12};
+  CHECK(explained({2, 3, 2}, turned) == "transposed; dims=2, 1, 0");
+  CHECK(explained({2, 2, 3}, {1, 3, 5, 2, 4, 6, 7, 9, 11, 8, 10, 12}) ==
+        "transposed; dims=0, 2, 1");
+  CHECK(explained({1, 3, 4}, {1, 2, 7, 8, 3, 4, 9, 10, 5, 6, 11, 12}) ==
+        "other-dim; ranks=2; cut_dim=0; joined_dim=2");
+}
+
+TEST_CASE("B-52 elements beside a flat shift are of any other tensor, in another dtype") {
+  const auto floats = [](const std::string& name, const std::vector<float>& numbers, DType dtype) {
+    const std::string bytes(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size());
+    const std::string stored = converted(bytes, DType::kF32, dtype);
+    return MadeTensor{
+        name, &stored_type(dtype), {std::ssize(numbers)}, [stored] { return stored; }};
+  };
+  const DType wide = DType::kF32, narrow = DType::kBF16;
+  // In the flat parameter "z" is before "b".
+  const MadeTensors a = {floats("a", {9, 8, 7}, wide), floats("b", {1, 2, 3, 4, 5}, wide),
+                         floats("c", {6, 5, 4}, wide), floats("z", {11, 12, 13}, wide)};
+  const MadeTensors b = {a[0], floats("b", {12, 13, 1, 2, 3}, narrow), a[2], a[3]};
+  const CheckpointComparison found = compare(a, b, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  REQUIRE(found.differences[0].mistake.has_value());
+  CHECK(found.differences[0].mistake->told == "shift=2; begins with=the end of z");
+  // Contents of another name, rounded; and those that A ties.
+  const MadeTensors whole = {floats("u", {1, 2}, wide), floats("v", {3, 4.001F}, wide),
+                             floats("w", {1, 2}, wide)},
+                    other = {floats("u", {1, 2}, narrow), floats("v", {1, 2}, narrow),
+                             floats("w", {3, 7}, narrow)};
+  const CheckpointComparison names = compare(whole, other, nullptr);
+  REQUIRE(names.differences.size() == 3);
+  CHECK(names.differences[0].mistake->id == "other-dtype");
+  CHECK(names.differences[1].mistake->told == "b=u; to=bf16");
+  CHECK(names.differences[2].mistake->id == "tied-differ");
+}
+
+TEST_CASE("B-52 columns of another tensor") {
+  const PlainNumbers other = {21, 22, 23, 24};
+  const MadeTensors a = {bytes_of("u", {2, 2}, other), bytes_of("w", {2, 4}, counted_up(8))},
+                    b = {a[0], bytes_of("w", {2, 4}, {1, 2, 21, 22, 5, 6, 23, 24})};
+  const CheckpointComparison found = compare(a, b, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  REQUIRE(found.differences[0].mistake.has_value());
+  CHECK(found.differences[0].mistake->told == "dim=1; 2:4=of u");
+}
+
+TEST_CASE("B-52 16-bit floats that were rounded to the other kind") {
+  const auto made = [](std::vector<float> numbers, bool rounded) {
+    const auto bytes = [](const std::string& text, DType from, DType to) {
+      return converted(text, from, to);
+    };
+    std::string all(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size());
+    all = bytes(all, DType::kF32, DType::kF16);
+    if (rounded) all = bytes(bytes(all, DType::kF16, DType::kBF16), DType::kBF16, DType::kF16);
+    return MadeTensor{"w", &stored_type(DType::kF16), {3}, [all] { return all; }};
+  };
+  const CheckpointComparison found =
+      compare({made({1, 2, 3.002F}, false)}, {made({1, 2, 3.002F}, true)}, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  REQUIRE(found.differences[0].mistake.has_value());
+  CHECK(found.differences[0].mistake->told == "to=bf16");
+}
+
+TEST_CASE("B-52 elements that repeat all over are looked at a bounded number of times") {
+  // Each shift by a multiple of 251 fits but for the last element.
+  constexpr std::size_t kRows = 4096, kColumns = 1024;
+  PlainNumbers numbers(kRows * kColumns);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::uint8_t>(i % 251);
+  PlainNumbers other = numbers;
+  other.back() ^= 1;
+  const CheckpointComparison found = compare({bytes_of("w", {kRows, kColumns}, numbers)},
+                                             {bytes_of("w", {kRows, kColumns}, other)}, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  CHECK_FALSE(found.differences[0].mistake.has_value());
+  CHECK(found.differences[0].wrong == "4095");
 }
