@@ -39,8 +39,9 @@ bool varies_in(const Value& value, std::int64_t& items) {
   if (value.is<RankValue>()) return true;
   if (value.is_sequence()) return any(items_of(value));
   if (const auto* slice = value.get<SliceValue>()) return any(*slice->parts);
+  // A set has keys alone, and what adds one has settled it.
   const auto* dict = value.get<DictValue>();
-  return dict != nullptr &&
+  return dict != nullptr && !dict->entries->is_set &&
          std::any_of(dict->entries->begin(), dict->entries->end(),
                      [&](const auto& entry) { return varies_in(entry.second, items); });
 }
