@@ -22,6 +22,11 @@ bool gathers(const RecordedEvent& event) {
           event.op.find("all_gather") != std::string::npos);
 }
 
+// The number of the first tensor that a collective gives.
+std::int32_t first_given(const RecordedEvent& event) {
+  return (event.written.empty() ? event.out : event.written).at(0).id.id;
+}
+
 // Functions that gather in forward and have no collective in backward.
 class OwnGradients {
  public:
@@ -54,12 +59,12 @@ class OwnGradients {
     if (!event.function || reduced_.contains({event.rank, *event.function})) return;
     for (const std::size_t at : gathers_) {
       const RecordedEvent& gather = b_.events[at];
-      const EventValue& first = (gather.written.empty() ? gather.out : gather.written).at(0);
-      const bool inside = first.id.id >= 0 && static_cast<std::size_t>(first.id.id) >= event.known;
+      const std::int32_t first = first_given(gather);
+      const bool inside = first >= 0 && static_cast<std::size_t>(first) >= event.known;
       if (!inside || gather.group < 0) continue;
       BackwardEdit& edit = by_name_[event.name];
       edit.gather = at;
-      edit.gathered = first.id.id;
+      edit.gathered = first;
       edit.edit.reduced = ranks_of(b_.groups[static_cast<std::size_t>(gather.group)]);
       edit.edit.text = fmt::format(
           "dist.all_reduce(gradient)    # of each that the backward of {} takes", event.name);
@@ -121,8 +126,6 @@ BlamedValue blamed_line(const RecordedProgram& b, std::size_t event, std::int32_
   return value;
 }
 
-// For each line of collectives that may reduce by the wrong op, all of its events with another one:
-// a sum is doubted where its own result is wrong.
 std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_t wrong) {
   std::map<std::pair<std::int32_t, ReduceOp>, RecordingEdit> by_line;
   for (std::size_t i = 0; i < b.events.size(); ++i) {
@@ -131,8 +134,7 @@ std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_
     const bool sums = op == ReduceOp::kSum;
     if (!op || (sums && event.place != b.events[wrong].place)) continue;
     RecordingEdit& edit = by_line[{event.place, *op}];
-    const auto& given = event.written.empty() ? event.out : event.written;
-    edit.places.emplace_back(i, given.at(0).id.id);
+    edit.places.emplace_back(i, first_given(event));
     edit.op = sums ? ReduceOp::kMax : ReduceOp::kSum;
     if (edit.places.size() > 1) continue;
     edit.text = fmt::format("op=dist.ReduceOp.{}    # in place of {}, in {}, {}",
