@@ -1703,7 +1703,7 @@ class _Program:
             for model in self.names.models:
                 for own in model.parameters():
                     if own.grad is not None and self.is_forward():
-                        self.states[id(own)] = self.state_of(own)
+                        self.states[id(own)] = None, self.state_of(own)
 
     def is_forward(self):
         return not _in_backward() and self.phase == "fwd"
@@ -1717,7 +1717,7 @@ class _Program:
         """Whether the program has written to a leaf since its gradient was made."""
         if id(leaf) not in self.states or not self.is_forward():
             return False
-        return self.states[id(leaf)] != self.state_of(leaf) and not self.optimizing()
+        return self.states[id(leaf)][1] != self.state_of(leaf) and not self.optimizing()
 
     @staticmethod
     def optimizing():
@@ -1757,7 +1757,8 @@ class _Program:
         writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
         self.told[id(leaf)] = number, writes
         if self.stepped is not None:
-            self.states[id(leaf)] = self.state_of(leaf)
+            kept = None if isinstance(leaf, torch.nn.Parameter) else leaf
+            self.states[id(leaf)] = kept, self.state_of(leaf)
 
     def put_gradients_of_libraries(self):
         """Those that no node of autograd has set: FSDP's."""
@@ -3140,7 +3141,9 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.written = {}  # name of a leaf written since its gradient was made -> its memory
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
-        self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
+        # id of a leaf that has a gradient -> it, its memory, writes to it. An input is kept until the
+        # step, for a new one may get the id of a dead one. Parameters live by themselves.
+        self.states = {}
         self.behind = None  # the last step: the checks of its end, exchanges and refusals by then
         self.stepped = None  # called where the program has written to such a leaf by itself
         self.views = {}  # (key of a tensor, autograd's number) -> number of a value

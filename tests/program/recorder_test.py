@@ -128,6 +128,17 @@ for step in range(2):
 """
 
 
+INPUTS_SCRIPT = """
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in range(40):
+    given = torch.randn(4, 8).requires_grad_()
+    model(given.tanh()).square().mean().backward()
+optimizer.step()
+"""
+
+
 # Each rank steps with some parameters by an optimizer inside, and sends them behind it.
 NESTED_SCRIPT = """
 import torch
@@ -512,6 +523,12 @@ class Recorder(program.Program):
                                             "--processes", "--skip", skip, "train.py")
             self.assertEqual(code, 0, errors)
             self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+
+    def test_a_new_input_may_have_the_identity_of_a_dead_one(self):
+        """Each input has a gradient and dies; the next one is no leaf that was written to."""
+        (self.folder / "train.py").write_text(INPUTS_SCRIPT, encoding="utf-8")
+        self.fine("record", "--python", sys.executable, "train.py")
+        self.assertEqual(self.events("step.json.gz").count('"k":"backward"'), 40)
 
     def test_a_script_that_fails_with_all_ranks_in_one_process_is_told_of_processes(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")

@@ -395,7 +395,7 @@ class _Program:
             for model in self.names.models:
                 for own in model.parameters():
                     if own.grad is not None and self.is_forward():
-                        self.states[id(own)] = self.state_of(own)
+                        self.states[id(own)] = None, self.state_of(own)
 
     def is_forward(self):
         return not _in_backward() and self.phase == "fwd"
@@ -409,7 +409,7 @@ class _Program:
         """Whether the program has written to a leaf since its gradient was made."""
         if id(leaf) not in self.states or not self.is_forward():
             return False
-        return self.states[id(leaf)] != self.state_of(leaf) and not self.optimizing()
+        return self.states[id(leaf)][1] != self.state_of(leaf) and not self.optimizing()
 
     @staticmethod
     def optimizing():
@@ -449,7 +449,8 @@ class _Program:
         writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
         self.told[id(leaf)] = number, writes
         if self.stepped is not None:
-            self.states[id(leaf)] = self.state_of(leaf)
+            kept = None if isinstance(leaf, torch.nn.Parameter) else leaf
+            self.states[id(leaf)] = kept, self.state_of(leaf)
 
     def put_gradients_of_libraries(self):
         """Those that no node of autograd has set: FSDP's."""
