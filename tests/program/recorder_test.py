@@ -139,6 +139,22 @@ optimizer.step()
 """
 
 
+STACKED_SCRIPT = """
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+models = [torch.nn.Linear(8, 4) for _ in range(3)]
+stacked, _ = stack_module_state(models)
+stacked = {name: own.detach().requires_grad_() for name, own in stacked.items()}
+base = torch.nn.Linear(8, 4, device="meta")
+optimizer = torch.optim.AdamW(stacked.values(), lr=0.1)
+x = torch.randn(6, 8)
+for step in range(2):
+    result = vmap(lambda own: functional_call(base, own, (x,)))(stacked)
+    result.square().mean().backward()
+    optimizer.step()
+"""
+
+
 # Each rank steps with some parameters by an optimizer inside, and sends them behind it.
 NESTED_SCRIPT = """
 import torch
@@ -964,6 +980,14 @@ class Recorder(program.Program):
         self.assertEqual(code, 2)
         self.assertRegex(
             errors, r"could not see a transform of torch.func at \S*recorder_test.py:\d+")
+
+    def test_models_stacked_by_functorch_are_refused_as_such(self):
+        """The file has its end, also where the program's own end cannot be read."""
+        (self.folder / "train.py").write_text(STACKED_SCRIPT, encoding="utf-8")
+        self.fine("record", "--python", sys.executable, "train.py")
+        code, _, errors = self.shardlab("replay", "step.json.gz")
+        self.assertEqual(code, 2)
+        self.assertIn("could not see a transform of torch.func at train.py:11", errors)
 
     def test_gradients_of_each_sample_by_functorch_are_refused_as_such(self):
         """Parameters are captured by a transform before the first call inside of it is seen."""

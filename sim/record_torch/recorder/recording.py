@@ -236,6 +236,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
                     self.end_behind_step()
                 for line in dict.fromkeys(self.elsewhere):
                     self.file.put({"k": "wait", "name": "thread", "p": self.places.number(*line)})
+        if self.file.held is not None:  # what is behind the step could not be read
+            self.file.release(lambda at, event: True)
         with self.own:
             self.put_failed_waits(kind is not None)
         wall = time.perf_counter() - self.began
