@@ -3141,8 +3141,8 @@ class Recorder(_Program, _Values, _Calls, _Types):
         self.written = {}  # name of a leaf written since its gradient was made -> its memory
         self.accumulated = set()  # ids of the leaves that have theirs from this backward
         self.told = {}  # id of a leaf -> the number of its gradient, writes to that
-        # id of a leaf that has a gradient -> it, its memory, writes to it. An input is kept until the
-        # step, for a new one may get the id of a dead one. Parameters live by themselves.
+        # id of a leaf that has a gradient -> it, its memory, writes to it. An input is kept until
+        # the step: a new one may get the id of a dead one. Parameters live by themselves.
         self.states = {}
         self.behind = None  # the last step: the checks of its end, exchanges and refusals by then
         self.stepped = None  # called where the program has written to such a leaf by itself

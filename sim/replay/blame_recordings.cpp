@@ -25,101 +25,6 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::size_t kMostElements = std::size_t{1} << 26;  // of A that are kept
-
-// The points of A that a value is computed from, by number, for points with these keys.
-class Descent {
- public:
-  explicit Descent(const std::vector<ComparedPoint>& points) {
-    for (const ComparedPoint& point : points) ids_.emplace(point.key, ids_.size());
-  }
-
-  void flow(const RecordedEvent& event) {
-    if (!makes_values(event)) return;
-    Bits all;
-    for_each_operand(event, [&](std::int32_t number) { add(all, by_number_[number]); });
-    for_each_given(event, [&](const EventValue& one) { by_number_[one.id.id] = all; });
-  }
-
-  void meet(const ComparedPoint& point) {
-    const auto id = ids_.find(point.key);
-    if (id == ids_.end()) return;
-    Bits& own = by_number_[point.value];
-    before_[point.key] = own;
-    if (own.size() <= id->second) own.resize(id->second + 1);
-    own[id->second] = true;
-  }
-
-  /// Whether the value `later` is computed from the value `first`, in A.
-  bool follows(const std::string& later, const std::string& first) const {
-    const auto id = ids_.find(first);
-    const auto own = before_.find(later);
-    return id != ids_.end() && own != before_.end() && id->second < own->second.size() &&
-           own->second[id->second];
-  }
-
- private:
-  using Bits = std::vector<bool>;
-
-  static void add(Bits& all, const Bits& more) {
-    if (all.size() < more.size()) all.resize(more.size());
-    for (std::size_t i = 0; i < more.size(); ++i) {
-      if (more[i]) all[i] = true;
-    }
-  }
-
-  std::map<std::string, std::size_t> ids_;
-  std::map<std::int32_t, Bits> by_number_;
-  std::map<std::string, Bits> before_;
-};
-
-// "module layers.0.wo|0[0]" of the gradient "layers.0.wo.weight.grad".
-std::string module_of_gradient(const std::string& name) {
-  const std::string parameter = name.substr(0, name.rfind(".grad"));
-  const std::size_t dot = parameter.rfind('.');
-  return fmt::format("module {}|0[0]", dot == std::string::npos ? "" : parameter.substr(0, dot));
-}
-
-// Gradients flow from the results of modules to those that these are computed from.
-void find_followers(RecordingBlame& blame, const Descent& descent) {
-  const auto late = [](const ComparedPoint& point) {
-    return point.kind == PointKind::kGradient || point.kind == PointKind::kEnd;
-  };
-  for (std::size_t i = 0; i < blame.wrong.size(); ++i) {
-    const ComparedPoint& later = blame.wrong[i].point;
-    const std::string here = module_of_gradient(later.name);
-    for (std::size_t j = 0; j < i && !blame.wrong[i].follows; ++j) {
-      const ComparedPoint& first = blame.wrong[j].point;
-      const std::string there = module_of_gradient(first.name);
-      const bool back =
-          late(first) && late(later) && (here == there || descent.follows(there, here));
-      blame.wrong[i].follows = back || descent.follows(later.key, first.key);
-    }
-  }
-}
-
-PointsOfA points_of(const RecordedProgram& program, bool by_rank, double& gradient_noise,
-                    Descent* descent = nullptr) {
-  PointsOfA points;
-  PointNames names(program, by_rank);
-  std::size_t kept = 0;
-  play_events(program, {}, [&](std::size_t index, const EventValues& values) {
-    if (descent != nullptr) descent->flow(program.events[index]);
-    for (ComparedPoint& point : names.at(index, values)) {
-      if (descent != nullptr) descent->meet(point);
-      for (PointPart& part : point.parts) {
-        if (point.kind == PointKind::kGradient) {
-          gradient_noise = std::max(gradient_noise, largest_finite(part.elements));
-        }
-        kept += part.elements.size();
-        if (kept > kMostElements) part.elements = {};
-      }
-      points.insert_or_assign(point.key, std::move(point.parts));
-    }
-  });
-  return points;
-}
-
 // The mean magnitude of what was added up for an element: a sum that cancels keeps its rounding.
 double terms_of(const ComparedPoint& point, const EventValues& values) {
   if (point.parts.empty() || point.operands.empty()) return 0;
@@ -151,6 +56,7 @@ std::vector<PlayedEdit> played_edits(const RecordingEdit& edit) {
     if (edit.added) std::tie(one.less, one.times) = *edit.added;
     one.factor = edit.factor;
     one.op = edit.op;
+    one.instead = edit.instead;
   }
   return all;
 }
@@ -235,9 +141,14 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
   }
   if (first == nullptr) return std::nullopt;
   if (what == Edited::kPlace || what == Edited::kLine) {
-    if (!first->of_others.empty() || b.events[first->event].place < 0) return std::nullopt;
-    edit.places = results_of_line(b, first->event, first->value, what == Edited::kLine);
-    points = edit.places.size();
+    if (b.events[first->event].place < 0) return std::nullopt;
+    EditPlaces all;
+    for (const auto& [event, value] : edit.places) {
+      const EditPlaces line = results_of_line(b, event, value, what == Edited::kLine);
+      all.insert(all.end(), line.begin(), line.end());
+    }
+    points = all.size() / edit.places.size();
+    edit.places = std::move(all);
   }
   if (points == 1 && what != Edited::kFirst && !gradients) return std::nullopt;
   edit.factor = cause.held == ValueHeld::kTerms ? cause.factor : 1 / cause.factor;
@@ -432,6 +343,24 @@ bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const Aft
   return false;
 }
 
+// Whether the collectives of a line that the wrong value comes through make all right over another
+// set of groups.
+template <typename After>
+void reduce_over_others(RecordingBlame& blame, const RecordedProgram& b,
+                        const std::vector<RankGroups>& groups, const After& after) {
+  constexpr std::size_t kMostTries = 12;
+  std::vector<RecordingEdit> edits = other_groups(b, blame.wrong.front(), groups);
+  if (edits.size() > kMostTries) edits.resize(kMostTries);
+  for (const RecordingEdit& edit : edits) {
+    after(edit);
+    if (blame.edits.empty()) continue;
+    BlamedValue value = blamed_line(b, edit.places[0].first, edit.places[0].second);
+    value.what = "it reduces over other ranks than those that have A's terms";
+    blame.wrong.insert(blame.wrong.begin(), std::move(value));
+    return;
+  }
+}
+
 // Ranks gather a value, and backward takes no other rank's gradients.
 template <typename After>
 void add_in_backward(RecordingBlame& blame, const RecordedProgram& b, const After& after) {
@@ -444,17 +373,6 @@ void add_in_backward(RecordingBlame& blame, const RecordedProgram& b, const Afte
     blame.wrong.insert(blame.wrong.begin(), std::move(value));
     return;
   }
-}
-
-void sort_by_event(RecordingBlame& blame) {
-  std::ranges::stable_sort(blame.wrong, {}, [](const BlamedValue& one) { return one.point.event; });
-}
-
-// The first that follows from nothing is the one to look at.
-void order(RecordingBlame& blame) {
-  sort_by_event(blame);
-  const auto first = std::ranges::find(blame.wrong, false, &BlamedValue::follows);
-  if (first != blame.wrong.end()) std::rotate(blame.wrong.begin(), first, first + 1);
 }
 
 // A factor of the loss, if one makes all right.
@@ -482,17 +400,15 @@ bool is_left_by(const RecordingEdit& edit, const RecordingBlame& left) {
   });
 }
 
-}  // namespace
-
-RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram& b) {
+RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, bool by_line) {
   double gradient_noise = 0;
   const bool by_rank = a.ranks == b.ranks;
-  const PointsOfA points = points_of(a, by_rank, gradient_noise);
+  const PointsOfA points = points_of(a, {a, by_rank, {}, by_line}, gradient_noise);
   const std::vector<RankGroups> groups = groups_of(b);
-  const PointNames names(b, by_rank, StageNames(a, b));
+  const PointNames names(b, by_rank, StageNames(a, b), by_line);
   const PointsOfRanks together(points, b, names);
   RecordingBlame blame = compare(points, gradient_noise, b, groups, names, together, nullptr);
-  order(blame);
+  put_cause_first(blame);
   blame.types = judge_types(b, a.ranks == 1 ? &a : nullptr).wrong;
   if (blame.wrong.empty()) return blame;
   const std::string key = blame.wrong.front().point.key;
@@ -501,15 +417,17 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
     RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
-    order(left);
-    if (left.found()) return left;
+    put_cause_first(left);
+    const bool waits = left.played < blame.played;
+    if (left.found() || (waits && edit.instead)) return left;
     std::string& text = blame.edits.emplace_back(edit).text;
-    if (left.played < blame.played) text += "; ranks wait in it here: put it behind all backwards";
+    if (waits) text += "; ranks wait in it here: put it behind all backwards";
     return left;
   };
   if (reduce_otherwise(blame, b, after)) return blame;
-  const bool late =
-      is_gradient(blame.wrong.front().point) || blame.wrong.front().point.kind == PointKind::kEnd;
+  const ComparedPoint& first = blame.wrong.front().point;
+  const bool late = is_gradient(first) || first.kind == PointKind::kEnd;
+  const bool back = late || b.events[first.event].pass == RecordedPass::kBackward;
   std::set<EditPlaces> tried;
   const auto try_edit = [&](const std::optional<RecordingEdit>& edit) {
     if (!edit || !blame.edits.empty() || !tried.insert(edit->places).second) return;
@@ -519,9 +437,9 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   using enum Edited;
   if (late) try_edit(edit_of(blame, b, kGradients));
   if (!blame.edits.empty()) name_gradients(blame, b, backwards);
-  const bool back =
-      late || b.events[blame.wrong.front().point.event].pass == RecordedPass::kBackward;
   if (back && blame.edits.empty()) add_in_backward(blame, b, after);
+  const bool terms = blame.wrong.front().cause.held == ValueHeld::kTerms;
+  if (!terms && blame.edits.empty()) reduce_over_others(blame, b, groups, after);
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
   const bool of_loss = late && !blame.right_loss && blame.wrong.front().point.place.empty();
   if (of_loss) blame_loss(blame, b, backwards, after);
@@ -531,43 +449,32 @@ RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram&
   for (const BlamedValue& value : added_too_often(blame)) {
     if (!blame.edits.empty()) break;
     const bool is_first = value.point.value == blame.wrong.front().point.value;
-    const std::string& own = is_first ? key : value.point.key;
-    auto edit = less_of(value, own, a, b, groups);
+    auto edit = less_of(value, is_first ? key : value.point.key, a, b, groups);
     try_edit(edit);
     if (edit) edit->places = results_of_line(b, value.point.event, value.point.value, true);
     try_edit(edit);
   }
+  if (terms && blame.edits.empty()) reduce_over_others(blame, b, groups, after);
   if (blame.edits.empty()) edit_one_by_one(blame, b, after);
   const auto stop = back && blame.edits.empty() ? gradient_stop(points, b, names) : std::nullopt;
   if (stop) blame.wrong.insert(blame.wrong.begin(), *stop);
   return blame;
 }
 
-RecordingBlame blame_values(const RecordedProgram& a, const std::vector<ComparedPoint>& values) {
-  double gradient_noise = 0;
-  Descent descent(values);
-  const PointsOfA points = points_of(a, false, gradient_noise, &descent);
-  std::size_t ranks = 1;
-  for (const ComparedPoint& value : values) ranks = std::max(ranks, value.ranks.back() + 1);
-  const std::vector<RankGroups> groups = groups_of_grids(ranks);
-  RecordingComparison comparison(points, groups, gradient_noise);
-  for (const ComparedPoint& value : values) comparison.judge(value, 0);
-  RecordingBlame blame = comparison.end();
-  sort_by_event(blame);
-  find_followers(blame, descent);
-  for (BlamedValue& value : blame.wrong) {
-    if (value.follows || is_gradient(value.point)) continue;
-    const auto& suspects = comparison.suspects();
-    const auto last = std::find_if(suspects.rbegin(), suspects.rend(), [&](const auto& one) {
-      return descent.follows(value.point.key, one->point.key);
-    });
-    if (last == suspects.rend()) continue;
-    const std::string taker = value.point.name;
-    value = **last;
-    value.what += fmt::format("; {} takes it as the whole", taker);
-  }
-  order(blame);
-  return blame;
+// How much is known of the first wrong value.
+int knowledge_of(const RecordingBlame& blame) {
+  if (!blame.edits.empty()) return 2;
+  return !blame.wrong.empty() && blame.wrong.front().cause.held != ValueHeld::kWrong ? 1 : 0;
+}
+
+}  // namespace
+
+RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram& b) {
+  RecordingBlame blame = blame_named(a, b, false);
+  const bool by_line = a.ranks != b.ranks && blame.edits.empty() && makes_other_calls(a, b);
+  if (blame.wrong.empty() || !by_line) return blame;
+  RecordingBlame other = blame_named(a, b, true);
+  return knowledge_of(other) > knowledge_of(blame) ? other : blame;
 }
 
 }  // namespace shardlab

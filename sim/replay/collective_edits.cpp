@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "sim/replay/event_flow.h"
 
 namespace shardlab {
@@ -90,6 +91,16 @@ class OwnGradients {
   std::map<std::string, BackwardEdit> by_name_;
 };
 
+// Whether each rank of the events is in one of the groups.
+bool covers(const RankGroups& groups, const RecordedProgram& b, const EditPlaces& events) {
+  std::set<std::size_t> all;
+  for (const Ranks& ranks : groups.groups) all.insert(ranks.begin(), ranks.end());
+  return std::ranges::all_of(events, [&](const auto& one) {
+    const std::int32_t rank = b.events[one.first].rank;
+    return rank < 0 ? all.size() == b.ranks : all.contains(static_cast<std::size_t>(rank));
+  });
+}
+
 // How many gradients flow back through each call, by its key.
 using FlowCounts = std::map<std::string, std::size_t>;
 
@@ -142,6 +153,44 @@ std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_
   }
   std::vector<RecordingEdit> all;
   for (auto& [line, edit] : by_line) all.push_back(std::move(edit));
+  return all;
+}
+
+std::vector<RecordingEdit> other_groups(const RecordedProgram& b, const BlamedValue& wrong,
+                                        const std::vector<RankGroups>& groups) {
+  using Line = std::pair<std::int32_t, std::string>;
+  std::map<Line, EditPlaces> lines;
+  std::vector<Line> order;  // from the nearest on
+  for (std::size_t i = 0; i < b.events.size(); ++i) {
+    const RecordedEvent& event = b.events[i];
+    const bool reduces = reduction_of(event) && event.group >= 0;
+    const bool own = wrong.point.op == event.op && b.events[wrong.point.event].place == event.place;
+    const bool before = reduces && std::ranges::count(wrong.through, moved_by(b, event)) > 0;
+    if (!reduces || (!own && !before)) continue;
+    const Line line{event.place, event.op};
+    lines[line].emplace_back(i, first_given(event));
+    std::erase(order, line);
+    order.insert(order.begin(), line);
+  }
+  std::vector<RecordingEdit> all;
+  for (const Line& line : order) {
+    const EditPlaces& places = lines.at(line);
+    const RecordedEvent& event = b.events[places[0].first];
+    const Ranks own = ranks_of(b.groups[static_cast<std::size_t>(event.group)]).groups[0];
+    for (const RankGroups& other : groups) {
+      const auto with_first = std::ranges::find_if(
+          other.groups, [&](const Ranks& ranks) { return std::ranges::count(ranks, own[0]) > 0; });
+      if (with_first == other.groups.end() || *with_first == own) continue;
+      if (!covers(other, b, places)) continue;
+      RecordingEdit& edit = all.emplace_back();
+      edit.places = places;
+      edit.reduced = other;
+      edit.instead = true;
+      edit.text =
+          fmt::format("group=[{}]    # in place of [{}], in {}", text_of_list(*with_first, ", "),
+                      text_of_list(own, ", "), moved_by(b, event));
+    }
+  }
   return all;
 }
 

@@ -19,6 +19,11 @@ BlamedValue blamed_line(const RecordedProgram& b, std::size_t event, std::int32_
 /// one: a sum is doubted where its own result is wrong.
 std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_t wrong);
 
+/// For each line of collectives that reduce on the way to a wrong value, all of its events over
+/// each other set of groups: "group=[0, 2]".
+std::vector<RecordingEdit> other_groups(const RecordedProgram& b, const BlamedValue& wrong,
+                                        const std::vector<RankGroups>& groups);
+
 /// The backward of an autograd.Function that gathers: `gathered` is the value that the event
 /// `gather` wrote.
 struct BackwardEdit {

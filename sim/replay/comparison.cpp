@@ -103,6 +103,28 @@ bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
          !a.contains("gradient " + point.name + ".grad|0");
 }
 
+// A mask of the words that a rank has is its own, as are their numbers from its first one on, whose
+// sums or largest are A's by chance; a gradient behind one has each element on one rank. A sum over
+// ranks shows whether they are right.
+bool may_be_of_mask(const ComparedPoint& point, const Explained& all, DType dtype) {
+  const bool sums = all.held == ValueHeld::kTerms;
+  const bool flows =
+      sums && point.kind == PointKind::kFlow && are_disjoint(point.parts, point.ranks, all.groups);
+  const bool by_chance = flows || (sums && unit_roundoff(dtype) == 0);
+  const bool no_part = all.held == ValueHeld::kWrong || all.held == ValueHeld::kScaled;
+  return no_part || all.largest || by_chance;
+}
+
+bool is_parameter(const ComparedPoint& point, const PointsOfA& a) {
+  return point.kind == PointKind::kInput && a.contains("gradient " + point.name + ".grad|0");
+}
+
+// The first of a chain is the one to look at.
+void suspect(Followed& now, BlamedValue value) {
+  if (now.suspect != nullptr && same_cause(now.suspect->cause, value.cause)) return;
+  now.suspect = std::make_shared<const BlamedValue>(std::move(value));
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -117,26 +139,11 @@ bool same_cause(const Explained& a, const Explained& b) {
          a.groups.name == b.groups.name;
 }
 
-// Micro-batches may be other rows than A's: a value is then rows of A's in any of them, and nothing
-// is known of a sum over the rows of one.
-void RecordingComparison::judge_rows(const ComparedPoint& point, const Followed& from, double terms,
-                                     Explained& all) {
-  if (point.kind == PointKind::kGradient || point.kind == PointKind::kEnd) return;
-  const bool input = point.kind == PointKind::kInput, result = point.kind == PointKind::kResult;
-  cut_otherwise_ = cut_otherwise_ || input;
-  const PointPart* const rows = input ? nullptr : micro_batches_.rows(point.key);
-  Explained one{.held = ValueHeld::kUnknown, .groups = {}};
-  if (rows != nullptr) one = explained(point, *rows, from, terms);
-  cut_otherwise_ = cut_otherwise_ || (result && one.held == ValueHeld::kRight);
-  if (!cut_otherwise_) return;
-  all = std::move(one);
-  if (all.held == ValueHeld::kWrong && !result) all.held = ValueHeld::kUnknown;
-}
-
 void RecordingComparison::begin(const RecordedProgram& program) {
   begun_ = true;
+  own_numbers_ = events_of_own_numbers(program);
   plain_ = std::ranges::count(program.events, RecordedKind::kModule, &RecordedEvent::kind) == 0;
-  if (micro_batches_.several()) whole_gradients_ = last_gradients(program);
+  micro_batches_.begin(program);
   std::set<std::int32_t> ended;  // ranks
   for (const RecordedEvent& event : program.events) {
     const bool check = event.kind == RecordedKind::kCheck && !is_gradient_check(event);
@@ -188,9 +195,28 @@ Followed RecordingComparison::made_from(ComparedPoint& point) {
   return from;
 }
 
+Explained RecordingComparison::explained_by_rank(const ComparedPoint& point,
+                                                 const std::vector<PointPart>& a, bool alike,
+                                                 const Followed& from, double terms) {
+  Explained all{.held = ValueHeld::kRight, .groups = {}};
+  for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {
+    const Explained one = explained(alike ? point : of_rank(point, i), a[i], from, terms);
+    if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
+  }
+  const bool behind = !from.of_rows && micro_batches_.is_behind_backward(point.event);
+  if (!micro_batches_.several() || behind || !alike || a.size() > 1) return all;
+  const auto explain_as = [&](const PointPart& rows) {
+    return explained(point, rows, from, terms);
+  };
+  const bool may_be_rows = all.held == ValueHeld::kWrong && !is_parameter(point, a_);
+  if (may_be_rows) micro_batches_.judge(point, explain_as, all);
+  if (point.kind == PointKind::kFlow) micro_batches_.see_flow(all);
+  return all;
+}
+
 void RecordingComparison::judge(ComparedPoint point, double terms) {
-  if (cut_otherwise_ && point.kind == PointKind::kGradient) {
-    if (!whole_gradients_.contains(point.event)) return;
+  if (micro_batches_.cut_otherwise() && point.kind == PointKind::kGradient) {
+    if (!micro_batches_.is_last_look(point.event)) return;
     point.key = micro_batches_.last(point.key);
   }
   const auto found = a_.find(point.key);
@@ -204,13 +230,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   if (!alike && a.size() != point.parts.size()) return;
   Followed from = made_from(point);
   if (is_late(point)) from.off = std::max(from.off, drift_);
-  Explained all{.held = ValueHeld::kRight, .groups = {}};
-  for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {
-    const Explained one = explained(alike ? point : of_rank(point, i), a[i], from, terms);
-    if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
-  }
-  const bool may_be_rows = micro_batches_.several() && alike && a.size() == 1;
-  if (may_be_rows && all.held == ValueHeld::kWrong) judge_rows(point, from, terms, all);
+  Explained all = explained_by_rank(point, a, alike, from, terms);
   const bool scaled = all.held == ValueHeld::kWrong && alike && is_scaling(point);
   if (const auto factor = scaled ? factor_of_terms(point, a[0], from) : std::nullopt) {
     all = {.held = ValueHeld::kScaled, .factor = *factor};
@@ -233,23 +253,24 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     known_[point.value].through.push_back(taker_text(point) + " in another order");
     all.held = ValueHeld::kUnknown;
   }
-  // A mask of the words that a rank has is its own, as are their numbers from its first one on,
-  // whose largest are A's by chance. A sum over ranks shows whether they are right.
-  const bool may_be_own = all.held == ValueHeld::kWrong || all.largest;
-  const bool own = between && known_[point.value].own && may_be_own;
+  const bool own = between && known_[point.value].own && may_be_of_mask(point, all, a[0].dtype);
   // A buffer may count what the rank has seen.
   const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
   if (counted || own) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
   if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
   point.parts.clear();
-  if (!says_nothing(point, all, from)) settle(std::move(point), std::move(all), told, from);
+  if (says_nothing(point, all, from)) return;
+  settle(point, std::move(all), told, from);
+  for (const auto& [event, value] : point.of_others) {
+    known_[value].suspect = known_[point.value].suspect;
+  }
 }
 
 // Each rank's part is right: a piece that no rank has, or replicas that go different ways.
 void RecordingComparison::tell_step(const ComparedPoint& point, const PointPart& a,
                                     Told& told) const {
-  if (is_parameter(point)) told.elements = text_of_missing(point, a);
+  if (is_parameter(point, a_)) told.elements = text_of_missing(point, a);
   const auto own = begins_.find(point.name);
   const bool replicas = point.kind == PointKind::kEnd && has_one_size(point.parts[0], a);
   if (!replicas || own == begins_.end() || !told.elements.empty()) return;
@@ -393,17 +414,7 @@ bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& 
 }
 
 bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
-  return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point);
-}
-
-bool RecordingComparison::is_parameter(const ComparedPoint& point) const {
-  return point.kind == PointKind::kInput && a_.contains("gradient " + point.name + ".grad|0");
-}
-
-// The first of a chain is the one to look at.
-void RecordingComparison::suspect(Followed& now, BlamedValue value) {
-  if (now.suspect != nullptr && same_cause(now.suspect->cause, value.cause)) return;
-  now.suspect = std::make_shared<const BlamedValue>(std::move(value));
+  return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point, a_);
 }
 
 // A parameter after the step that is wrong, and nothing before it but terms of its gradient, took
@@ -451,10 +462,6 @@ void RecordingComparison::see_factor(const ComparedPoint& point, const Explained
   first_factor_ = average ? 1 / all.factor : all.held == ValueHeld::kScaled ? all.factor : 1;
 }
 
-bool RecordingComparison::is_written_buffer(const ComparedPoint& point) const {
-  return is_in_place(point.op) && buffers_.contains(point.value);
-}
-
 // Terms may be added up, and multiples of gradients divided.
 bool RecordingComparison::may_become_right(const ComparedPoint& point, const Explained& all) const {
   const bool gradient = point.kind == PointKind::kGradient;
@@ -495,7 +502,11 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   }
   const auto before = now.suspect != nullptr ? now.suspect : from.suspect;
   see_factor(point, all, told);
-  now = {.off = from.off, .taken = now.taken, .flows_back = now.flows_back, .like = point.key};
+  now = {.off = from.off,
+         .taken = now.taken,
+         .of_rows = now.of_rows,
+         .flows_back = now.flows_back,
+         .like = point.key};
   now.of_gradient = is_gradient(point) || gradient || (!end && from.of_gradient);
   if (is_right(point, all, now)) return;
   BlamedValue value = blamed(point, all, told, from);
@@ -507,7 +518,8 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
   const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
-  const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_written_buffer(point);
+  const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_in_place(point.op) &&
+                        buffers_.contains(point.value);
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,
@@ -558,7 +570,12 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
   const bool flows = point.kind == PointKind::kFlow;
   const bool usual =
       of_loss && !flows && before->point.kind == PointKind::kFlow && !adds_up(before->point.op);
-  if ((same && !usual) || (before != nullptr && flows && !of_loss)) {
+  // Between a term and it nothing is known of gradients of other rows.
+  const bool of_term = micro_batches_.cut_otherwise() && before != nullptr &&
+                       before->point.kind == PointKind::kFlow &&
+                       before->cause.held == ValueHeld::kTerms &&
+                       value.cause.held == ValueHeld::kWrong;
+  if ((same && !usual) || of_term || (before != nullptr && flows && !of_loss)) {
     value = *before;
   } else if (of_loss && flows) {
     value.what += fmt::format("; gradients before it are {}", text_of_cause(before->cause));

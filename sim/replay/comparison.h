@@ -29,6 +29,7 @@ struct Followed {
   std::int32_t wrong = -1;   // by number among all, the value itself or one that it is made from
   bool taken = false;        // by an op, or by backward
   bool own = false;          // made from numbers of each rank's own, and not yet reduced
+  bool of_rows = false;      // made of the rows of a micro-batch, and no gradient
   bool of_gradient = false;  // made from one, and has its rounding
   bool flows_back = false;   // made from the gradient of a loss
   // Terms, or a multiple: right where a later call makes the whole of it.
@@ -99,10 +100,9 @@ class RecordingComparison {
                       double terms);
   bool may_turn(const ComparedPoint& point, const PointPart& a, double allowed) const;
   void tell_step(const ComparedPoint& point, const PointPart& a, Told& told) const;
-  void judge_rows(const ComparedPoint& point, const Followed& from, double terms, Explained& all);
+  Explained explained_by_rank(const ComparedPoint& point, const std::vector<PointPart>& a,
+                              bool alike, const Followed& from, double terms);
   bool is_of_step(const ComparedPoint& point) const;
-  bool is_parameter(const ComparedPoint& point) const;
-  static void suspect(Followed& now, BlamedValue value);
   void tell(const ComparedPoint& point, const std::vector<PointPart>& a, bool alike,
             Told& told) const;
   void see_step(const ComparedPoint& point, const Explained& all, const Told& told,
@@ -112,7 +112,6 @@ class RecordingComparison {
   void keep(const ComparedPoint& point, const Explained& all, const Followed& from,
             const BlamedValue& value);
   bool says_nothing(const ComparedPoint& point, const Explained& all, const Followed& from) const;
-  bool is_written_buffer(const ComparedPoint& point) const;
   bool is_right(const ComparedPoint& point, const Explained& all, Followed& now);
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
                      const Followed& from) const;
@@ -131,6 +130,7 @@ class RecordingComparison {
   std::set<std::string> right_ends_;                         // names
   std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
+  std::set<std::size_t> own_numbers_;                        // events: another on each rank
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
   std::vector<KeptGradient> kept_terms_;
   std::map<std::string, KeptGradient> kept_multiples_;  // by name
@@ -148,8 +148,6 @@ class RecordingComparison {
   // backward is the loss of a program that has no backward.
   std::set<std::int32_t> losses_;
   MicroBatches micro_batches_;
-  bool cut_otherwise_ = false;             // the batch, into micro-batches
-  std::set<std::size_t> whole_gradients_;  // events, those that the last backward has left
   bool ends_agree_ = true, backward_ = false, wrong_loss_ = false, right_loss_ = false;
   std::int64_t ends_ = 0;
   DType coarsest_ = DType::kF64;

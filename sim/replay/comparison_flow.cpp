@@ -9,11 +9,6 @@ namespace shardlab {
 
 namespace {
 
-std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
-  const std::string place = place_of(program, event);
-  return place.empty() ? op_text(event) : op_text(event) + " " + place;
-}
-
 // An optimizer may use a gradient as memory of its own where it has the parameter: the gradients of
 // other ranks are used no more.
 void leave_out_unused(const RecordedProgram& program, const Writers& writers,
@@ -56,7 +51,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
       known_[number].taken = true;
       inherit(all, known_[number]);
     });
-    all.own = all.own || has_own_numbers(one);
+    all.own = all.own || own_numbers_.contains(i);
     if (is_recorded_message(one)) follow_message(program, one, all);
     if (!is_collective(one)) continue;
     for (const EventValue& written : one.written) reduced_.insert(written.id.id);
@@ -69,6 +64,8 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   if (reduces || event.kind == kFromLocal || event.kind == kToLocal) {
     all.through.push_back(moved_by(program, event));
   }
+  const bool back = event.pass == RecordedPass::kBackward;
+  all.of_rows = !back && (all.of_rows || !micro_batches_.is_behind_backward(at));
   if (reduces) all.suspect = nullptr;
   if (reduces) all.own = false;
   const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
@@ -81,6 +78,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
 void inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   all.own = all.own || one.own;
+  all.of_rows = all.of_rows || one.of_rows;
   all.of_gradient = all.of_gradient || one.of_gradient;
   all.flows_back = all.flows_back || one.flows_back;
   if (all.wrong < 0 || (one.wrong >= 0 && one.wrong < all.wrong)) all.wrong = one.wrong;

@@ -2,6 +2,7 @@
 #include "sim/replay/event_flow.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "schema/op_row.h"
@@ -32,19 +33,44 @@ bool copies(const RecordedEvent& event) {
   return std::ranges::find(kCopies, event.op) != std::end(kCopies);
 }
 
-bool has_own_numbers(const RecordedEvent& event) {
-  const auto& ranks = event.args_of_ranks;
-  const auto real = [](const EventValue& one) { return unit_roundoff(one.type.dtype) > 0; };
-  if (std::ranges::any_of(event.out, real)) return false;
-  for (std::size_t at = 0; !ranks.empty() && at < ranks[0].size(); ++at) {
-    const auto* first = std::get_if<Scalar>(&ranks[0][at].value);
-    const bool differs = first != nullptr && std::ranges::any_of(ranks, [&](const auto& args) {
-                           const auto* own = std::get_if<Scalar>(&args.at(at).value);
-                           return own == nullptr || !(*own == *first);
-                         });
-    if (differs) return true;
+std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
+  const std::string place = place_of(program, event);
+  return place.empty() ? op_text(event) : op_text(event) + " " + place;
+}
+
+static bool have_other_numbers(const std::vector<GraphArgument>& a,
+                               const std::vector<GraphArgument>& b) {
+  for (std::size_t at = 0; at < a.size(); ++at) {
+    const auto* one = std::get_if<Scalar>(&a[at].value);
+    const auto* other = at < b.size() ? std::get_if<Scalar>(&b[at].value) : nullptr;
+    if (one != nullptr && (other == nullptr || !(*other == *one))) return true;
   }
   return false;
+}
+
+std::set<std::size_t> events_of_own_numbers(const RecordedProgram& program) {
+  using Line = std::pair<std::int32_t, std::string_view>;  // place and op
+  std::map<std::pair<std::int32_t, Line>, std::size_t> met;
+  std::map<std::pair<Line, std::size_t>, std::vector<std::size_t>> alike;  // of ranks that part
+  std::set<std::size_t> own;
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const RecordedEvent& event = program.events[i];
+    const auto real = [](const EventValue& one) { return unit_roundoff(one.type.dtype) > 0; };
+    if (event.kind != RecordedKind::kOp || std::ranges::any_of(event.out, real)) continue;
+    const Line line{event.place, event.op};
+    if (event.rank >= 0) alike[{line, met[{event.rank, line}]++}].push_back(i);
+    const bool differ = std::ranges::any_of(event.args_of_ranks, [&](const auto& args) {
+      return have_other_numbers(event.args_of_ranks[0], args);
+    });
+    if (differ) own.insert(i);
+  }
+  for (const auto& [line, events] : alike) {
+    const bool differ = std::ranges::any_of(events, [&](std::size_t one) {
+      return have_other_numbers(program.events[events[0]].args, program.events[one].args);
+    });
+    if (differ) own.insert(events.begin(), events.end());
+  }
+  return own;
 }
 
 bool overwrites(const RecordedEvent& event) {
@@ -99,13 +125,21 @@ std::vector<std::pair<std::size_t, std::int32_t>> results_of_line(const Recorded
   const RecordedEvent& own = program.events[event];
   const std::vector<std::int32_t> given = numbers_given(own);
   const auto at = static_cast<std::size_t>(std::ranges::find(given, value) - given.begin());
+  // The backward of one call may have the op several times, each for another operand.
+  std::map<std::optional<std::size_t>, std::size_t> met;
+  std::vector<std::pair<std::size_t, std::size_t>> alike;  // event, its place in its backward
+  std::size_t own_place = 0;
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     const RecordedEvent& one = program.events[i];
     const bool same = one.op == own.op && one.place == own.place && one.pass == own.pass &&
                       one.node == own.node && one.rank == own.rank;
     if (!same || (!any_module && module_of(program, one) != module_of(program, own))) continue;
-    const std::vector<std::int32_t> numbers = numbers_given(one);
-    if (at < numbers.size()) places.emplace_back(i, numbers[at]);
+    alike.emplace_back(i, one.of ? met[one.of]++ : 0);
+    if (i == event) own_place = alike.back().second;
+  }
+  for (const auto& [i, place] : alike) {
+    const std::vector<std::int32_t> numbers = numbers_given(program.events[i]);
+    if (place == own_place && at < numbers.size()) places.emplace_back(i, numbers[at]);
   }
   return places;
 }

@@ -1,6 +1,7 @@
 // event_flow.h - which values an event of a recording reads, makes and overwrites.
 #pragma once
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,11 @@ bool makes_values(const RecordedEvent& event);
 bool is_collective(const RecordedEvent& event);
 /// Its result is its operand.
 bool copies(const RecordedEvent& event);
-/// It takes another number on each rank, as the first of the rank's words, and gives a mask or
-/// indices.
-bool has_own_numbers(const RecordedEvent& event);
+/// Events that take another number on each rank, as the first of the rank's words, and give a mask
+/// or indices.
+std::set<std::size_t> events_of_own_numbers(const RecordedProgram& program);
+/// "c10d.allreduce_.default layers.0  train.py:24": the collective or move, and its line.
+std::string moved_by(const RecordedProgram& program, const RecordedEvent& event);
 /// An op of random numbers.
 bool draws(const std::string& op);
 /// Whether all elements of the tensors that it writes are new.

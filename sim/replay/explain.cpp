@@ -321,6 +321,13 @@ class Explainer : private Matcher {
   bool makes_whole(const std::vector<PointPart>& parts, const Ranks& ranks,
                    const RankGroups& groups, Together how) {
     worst_ = 0;
+    // A rank outside of these groups has to be right by itself.
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const bool inside = std::ranges::any_of(groups.groups, [&](const Ranks& group) {
+        return std::ranges::find(group, ranks[i]) != group.end();
+      });
+      if (!inside && !is_part(parts[i], 1)) return false;
+    }
     for (const Ranks& group : groups.groups) {
       auto sum = reduced_over(group, parts, ranks, how == Together::kLargest);
       if (!sum) return false;
@@ -486,6 +493,23 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
   Explained found = explain(whole, noise / kNearer, parts, ranks, groups);
   const bool terms = found.held == ValueHeld::kTerms && !found.largest;
   return terms ? std::optional(std::move(found)) : std::nullopt;
+}
+
+bool are_disjoint(const std::vector<PointPart>& parts, const Ranks& ranks,
+                  const RankGroups& groups) {
+  return std::ranges::all_of(groups.groups, [&](const Ranks& group) {
+    std::vector<bool> there(parts[0].elements.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const std::vector<double>& elements = parts[i].elements;
+      if (std::ranges::find(group, ranks[i]) == group.end()) continue;
+      if (elements.size() != there.size()) return false;
+      for (std::size_t at = 0; at < elements.size(); ++at) {
+        if (elements[at] != 0 && there[at]) return false;
+        there[at] = there[at] || elements[at] != 0;
+      }
+    }
+    return true;
+  });
 }
 
 bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole) {

@@ -23,24 +23,25 @@ MicroBatches::MicroBatches(const PointsOfA& a) : a_(a) {
   });
 }
 
-const PointPart* MicroBatches::rows(const std::string& key) {
-  if (rows_.empty()) {
-    for (const auto& [name, parts] : a_) {
-      const bool known = parts.size() == 1 && !parts[0].shape.empty() && !parts[0].elements.empty();
-      if (!known) continue;
-      const PointPart& part = parts[0];
-      const auto [found, first] = rows_.try_emplace(without_counts(name), part);
-      if (first) continue;
-      PointPart& all = found->second;
-      const bool fits = std::equal(all.shape.begin() + 1, all.shape.end(), part.shape.begin() + 1,
-                                   part.shape.end());
-      if (!fits) continue;
-      all.shape[0] += part.shape[0];
-      all.elements.insert(all.elements.end(), part.elements.begin(), part.elements.end());
-    }
+const std::vector<PointPart>& MicroBatches::rows(const std::string& key) {
+  const PointsOfA none;
+  for (const auto& [name, parts] : rows_.empty() ? a_ : none) {
+    const bool known = parts.size() == 1 && !parts[0].shape.empty() && !parts[0].elements.empty();
+    if (known) add(rows_[without_counts(name)], parts[0]);
   }
-  const auto found = rows_.find(without_counts(key));
-  return found == rows_.end() ? nullptr : &found->second;
+  return rows_[without_counts(key)];
+}
+
+// Calls of one line may give values of several kinds.
+void MicroBatches::add(std::vector<PointPart>& all, const PointPart& part) {
+  const auto fits = [&](const PointPart& one) {
+    return std::equal(one.shape.begin() + 1, one.shape.end(), part.shape.begin() + 1,
+                      part.shape.end());
+  };
+  const auto rows = std::ranges::find_if(all, fits);
+  if (rows == all.end()) return all.push_back(part);
+  rows->shape[0] += part.shape[0];
+  rows->elements.insert(rows->elements.end(), part.elements.begin(), part.elements.end());
 }
 
 std::string MicroBatches::last(const std::string& key) const {
@@ -50,15 +51,55 @@ std::string MicroBatches::last(const std::string& key) const {
   return name + std::to_string(count);
 }
 
-std::set<std::size_t> last_gradients(const RecordedProgram& program) {
+void MicroBatches::begin(const RecordedProgram& b) {
+  if (!several_) return;
   std::map<std::pair<std::int32_t, std::string>, std::size_t> last;
-  for (std::size_t at = 0; at < program.events.size(); ++at) {
-    const RecordedEvent& event = program.events[at];
-    if (is_gradient_check(event)) last[{event.rank, event.name}] = at;
+  behind_.resize(b.events.size());
+  std::set<std::int32_t> back;  // ranks
+  for (std::size_t at = b.events.size(); at-- > 0;) {
+    const RecordedEvent& event = b.events[at];
+    const bool looks = is_gradient_check(event);
+    if (looks && last.try_emplace({event.rank, event.name}, at).second) last_looks_.insert(at);
+    if (looks || event.kind == RecordedKind::kBackward) back.insert(event.rank);
+    const bool before = event.rank < 0 ? !back.empty() : back.contains(event.rank);
+    behind_[at] = !before && !back.contains(-1);
   }
-  std::set<std::size_t> events;
-  for (const auto& [name, at] : last) events.insert(at);
-  return events;
+}
+
+// The average over two ranks of gradients that are larger would be a sum of terms.
+Explained MicroBatches::explained(const ComparedPoint& point, const PointPart& rows,
+                                  const Explain& explain) const {
+  Explained one = explain(rows);
+  const bool vague = one.held == ValueHeld::kWrong || one.held == ValueHeld::kTerms;
+  if (!vague || point.kind != PointKind::kFlow || factor_ == 1) return one;
+  PointPart times = rows;
+  for (double& element : times.elements) element *= factor_;
+  Explained larger = explain(times);
+  return larger.held == ValueHeld::kTerms ? larger : one;
+}
+
+void MicroBatches::judge(const ComparedPoint& point, const Explain& explain, Explained& all) {
+  if (point.kind == PointKind::kGradient || point.kind == PointKind::kEnd) return;
+  const bool input = point.kind == PointKind::kInput, result = point.kind == PointKind::kResult;
+  cut_otherwise_ = cut_otherwise_ || input;
+  Explained one{.held = ValueHeld::kUnknown, .groups = {}};
+  const std::vector<PointPart> none;
+  for (const PointPart& part : input ? none : rows(point.key)) {
+    one = explained(point, part, explain);
+    if (one.held != ValueHeld::kWrong) break;
+  }
+  const bool as_rows = one.held == ValueHeld::kRight || one.held == ValueHeld::kTerms;
+  cut_otherwise_ = cut_otherwise_ || (result && as_rows);
+  if (!cut_otherwise_) return;
+  all = std::move(one);
+  // Rows of data may have been made before the step.
+  const bool data = unit_roundoff(point.parts[0].dtype) == 0;
+  if (all.held == ValueHeld::kWrong && (!result || data)) all.held = ValueHeld::kUnknown;
+}
+
+void MicroBatches::see_flow(Explained& all) {
+  if (all.held == ValueHeld::kScaled) factor_ = all.factor;
+  if (all.held == ValueHeld::kTerms && cut_otherwise_) all.factor = 1;
 }
 
 }  // namespace shardlab

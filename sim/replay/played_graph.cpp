@@ -501,7 +501,21 @@ class Lowering : Works {
     return one;
   }
 
+  void regroup(const PlayedEdit& edit) {
+    const auto dim = dim_along(program_.meshes[0].shape, edit.groups);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      GraphNode& one = graph_.nodes[i];
+      if (played_.event_of[i] != event_ || one.kind != NodeKind::kCollective) continue;
+      if (one.rank < 0 && dim) one.group = {.mesh = 0, .dims = {*dim}};
+      for (const std::vector<std::int64_t>& group : edit.groups) {
+        const bool own = std::ranges::find(group, one.rank) != group.end();
+        if (own || (one.rank < 0 && edit.groups.size() == 1)) one.group = group_of(group, 0);
+      }
+    }
+  }
+
   void change(const PlayedEdit& edit) {
+    if (edit.instead) return regroup(edit);
     const std::int32_t rank = program_.events[event_].rank;
     for (std::size_t i = 0; edit.groups.empty() && edit.op && i < graph_.nodes.size(); ++i) {
       if (played_.event_of[i] == event_) graph_.nodes[i].op = *edit.op;

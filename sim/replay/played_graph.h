@@ -53,6 +53,7 @@ struct PlayedEdit {
   std::size_t event = 0;  ///< its index
   std::int32_t value = -1;
   std::vector<std::vector<std::int64_t>> groups;  ///< it is reduced over these; empty: it is not
+  bool instead = false;      ///< these are the groups of the event's own collectives
   std::vector<double> less;  ///< row-major elements of the last dims, taken away `times` times
   double times = 0;
   double factor = 1;                ///< then it is multiplied

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "sim/replay/event_flow.h"
+#include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
 #include "tensor/host.h"
 
@@ -65,7 +66,32 @@ std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t num
   return parts;
 }
 
-PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames stages)
+bool makes_other_calls(const RecordedProgram& a, const RecordedProgram& b) {
+  const auto calls_of = [](const RecordedProgram& program) {
+    std::map<std::int32_t, std::map<std::string_view, std::size_t>> calls;  // by rank and op
+    for (const RecordedEvent& event : program.events) {
+      const bool call = event.kind == RecordedKind::kCall && !event.by_library;
+      if (call && module_of(program, event).empty()) ++calls[event.rank][event.op];
+    }
+    return calls;
+  };
+  if (std::ranges::any_of(b.events, is_recorded_message)) return false;
+  auto all = calls_of(a), own = calls_of(b);
+  const auto shared = own[-1];
+  for (auto& [rank, calls] : own) {
+    if (rank < 0) continue;
+    for (const auto& [op, count] : shared) calls[op] += count;
+    if (calls != all[-1]) return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kLine = " at ";
+
+bool is_key_by_line(const std::string& key) { return key.find(kLine) != std::string::npos; }
+
+PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames stages,
+                       bool by_line)
     : program_(program), by_rank_(by_rank), leaves_(program), stages_(std::move(stages)) {
   for (const RecordedEvent& event : program.events) {
     const bool root = event.kind == RecordedKind::kModule && !event.name.empty() &&
@@ -74,8 +100,10 @@ PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames 
   }
   for (const RecordedEvent& event : program.events) {
     if (event.kind != RecordedKind::kCall || event.by_library || !event.call) continue;
-    calls_[{event.rank, *event.call}] =
-        counted(event, name_in(event, module_of(program, event)) + "|" + event.op);
+    const std::string module = module_of(program, event);
+    std::string name = name_in(event, module) + "|" + event.op;
+    if (by_line && module.empty()) name.append(kLine).append(place_of(program, event));
+    calls_[{event.rank, *event.call}] = counted(event, name);
   }
   counts_.clear();
 }
@@ -244,6 +272,28 @@ std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& 
     point.parts = parts_of_value(values, point.value, point.ranks);
   }
   return points;
+}
+
+PointsOfA points_of(const RecordedProgram& program, PointNames names, double& largest_gradient,
+                    const OnPoints& on_points) {
+  constexpr std::size_t kMostElements = std::size_t{1} << 26;
+  PointsOfA all;
+  std::size_t kept = 0;
+  play_events(program, {}, [&](std::size_t index, const EventValues& values) {
+    std::vector<ComparedPoint> points = names.at(index, values);
+    if (on_points) on_points(index, points);
+    for (ComparedPoint& point : points) {
+      for (PointPart& part : point.parts) {
+        if (point.kind == PointKind::kGradient) {
+          largest_gradient = std::max(largest_gradient, largest_finite(part.elements));
+        }
+        kept += part.elements.size();
+        if (kept > kMostElements) part.elements = {};
+      }
+      all.insert_or_assign(point.key, std::move(point.parts));
+    }
+  });
+  return all;
 }
 
 bool is_gradient(const ComparedPoint& point) {

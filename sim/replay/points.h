@@ -50,6 +50,13 @@ struct ComparedPoint {
   std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
+/// Whether ranks of B have events of their own, and one makes other calls outside of modules than
+/// A: as where one rank alone counts a value. Their numbers say nothing then; those of a line may,
+/// but in stages, whose messages make them parts of what A calls at a line.
+bool makes_other_calls(const RecordedProgram& a, const RecordedProgram& b);
+/// A point's key has the line of a call.
+bool is_key_by_line(const std::string& key);
+
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
 /// A loss that backward begins with, apart from the call that made it.
@@ -65,8 +72,10 @@ using PointsOfA = std::map<std::string, std::vector<PointPart>>;
 /// Finds the points of a recording, asked for each event in the order of the file.
 class PointNames {
  public:
-  /// `by_rank`: events of one rank have keys of their own. The program outlives it.
-  PointNames(const RecordedProgram& program, bool by_rank, StageNames stages = {});
+  /// `by_rank`: events of one rank have keys of their own. `by_line`: a call outside of modules has
+  /// its line in its key, see makes_other_calls(). The program outlives it.
+  PointNames(const RecordedProgram& program, bool by_rank, StageNames stages = {},
+             bool by_line = false);
 
   /// The points that the event at `index` makes, without their values.
   std::vector<ComparedPoint> named(std::size_t index);
@@ -97,6 +106,13 @@ class PointNames {
   std::map<std::tuple<std::int32_t, const RecordedEvent*, std::string>, std::size_t> looks_;
   std::map<std::int32_t, std::string> gradients_;  // as backward has left them, their names
 };
+
+/// Told of each event, and of the points that it makes.
+using OnPoints = std::function<void(std::size_t event, const std::vector<ComparedPoint>& points)>;
+/// All of a program, which is played. `largest_gradient` is raised to the largest element of one.
+/// The elements of later points are not kept once there are too many.
+PointsOfA points_of(const RecordedProgram& program, PointNames names, double& largest_gradient,
+                    const OnPoints& on_points = {});
 
 /// The parts of a value on the ranks that the event ran on; of a DTensor the whole, or, if it lives
 /// on parts of the mesh, the whole that each rank's part of the mesh has. Empty where it has none.

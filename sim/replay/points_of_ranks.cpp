@@ -87,8 +87,9 @@ void PointsOfRanks::keep_whole_model(ComparedPoint& point) const {
   leave_out(point, [&](std::size_t i) { return !gives_whole(point.parts[i]); });
 }
 
-// Outside of modules all calls of a rank have to be as many: a stage calls parts of what A calls
-// there. A call too few on all ranks takes the places of its own kind alone.
+// Outside of modules all calls of a rank have to be as many, or those of a line on all ranks that
+// come to it: a stage calls parts of what A calls there. A call too few on all ranks takes the
+// places of its own kind alone.
 bool PointsOfRanks::is_as_often(std::int32_t rank, const std::string& call) const {
   const auto of_rank = calls_.find(rank);
   if (of_rank == calls_.end()) return false;
@@ -96,9 +97,15 @@ bool PointsOfRanks::is_as_often(std::int32_t rank, const std::string& call) cons
   const auto outside = [](const Counts& counts) {
     return Counts(counts.lower_bound("|"), counts.lower_bound("}"));
   };
-  if (rank >= 0 && call.starts_with("|")) return outside(calls) == outside(calls_of_a_);
+  const bool by_number = call.starts_with("|") && !is_key_by_line(call);
+  if (rank >= 0 && by_number) return outside(calls) == outside(calls_of_a_);
   const auto own = calls.find(call), other = calls_of_a_.find(call);
   if (own == calls.end() || other == calls_of_a_.end()) return false;
+  const auto parts = [&](const auto& one) {
+    const auto made = one.second.find(call);
+    return made != one.second.end() && made->second != own->second;
+  };
+  if (is_key_by_line(call) && std::ranges::any_of(calls_, parts)) return false;
   return rank < 0 ? own->second * passes_of_a_ == other->second * passes_
                   : own->second == other->second;
 }

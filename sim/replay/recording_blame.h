@@ -22,6 +22,7 @@ struct RecordingEdit {
   EditPlaces places;
   double factor = 1;
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
+  bool instead = false;               ///< these are the groups of the collectives at these events
   /// Elements along the last dims that count so often too often.
   std::optional<std::pair<std::vector<double>, double>> added = {};
   std::optional<ReduceOp> op = {};  ///< of `reduced`, or else of the collectives at these events
@@ -58,5 +59,9 @@ struct RecordingBlame {
   std::vector<ReplayDifference> types;  ///< claims and moves of spmd_types that A contradicts
   bool found() const { return !wrong.empty() || !types.empty(); }
 };
+
+/// In the order of B, but the first that follows from nothing is put before all others: it is the
+/// one to look at.
+void put_cause_first(RecordingBlame& blame);
 
 }  // namespace shardlab

@@ -29,7 +29,7 @@ std::vector<TakenValue> taken_at(const RecordedProgram& program, const std::stri
   std::vector<TakenValue> all;
   std::map<std::int32_t, std::size_t> made;
   std::map<std::int32_t, std::string> keys;
-  PointNames names(program, false);
+  PointNames names(program, false, {}, is_key_by_line(key));
   play_events(program, {}, [&](std::size_t index, const EventValues& values) {
     const RecordedEvent& event = program.events[index];
     for (const ComparedPoint& point : names.at(index, values)) {
