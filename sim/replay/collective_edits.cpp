@@ -91,16 +91,6 @@ class OwnGradients {
   std::map<std::string, BackwardEdit> by_name_;
 };
 
-// Whether each rank of the events is in one of the groups.
-bool covers(const RankGroups& groups, const RecordedProgram& b, const EditPlaces& events) {
-  std::set<std::size_t> all;
-  for (const Ranks& ranks : groups.groups) all.insert(ranks.begin(), ranks.end());
-  return std::ranges::all_of(events, [&](const auto& one) {
-    const std::int32_t rank = b.events[one.first].rank;
-    return rank < 0 ? all.size() == b.ranks : all.contains(static_cast<std::size_t>(rank));
-  });
-}
-
 // How many gradients flow back through each call, by its key.
 using FlowCounts = std::map<std::string, std::size_t>;
 
@@ -181,7 +171,6 @@ std::vector<RecordingEdit> other_groups(const RecordedProgram& b, const BlamedVa
       const auto with_first = std::ranges::find_if(
           other.groups, [&](const Ranks& ranks) { return std::ranges::count(ranks, own[0]) > 0; });
       if (with_first == other.groups.end() || *with_first == own) continue;
-      if (!covers(other, b, places)) continue;
       RecordingEdit& edit = all.emplace_back();
       edit.places = places;
       edit.reduced = other;

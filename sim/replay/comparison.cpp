@@ -125,6 +125,17 @@ void suspect(Followed& now, BlamedValue value) {
   now.suspect = std::make_shared<const BlamedValue>(std::move(value));
 }
 
+// Backward makes a gradient of a part of the rows: along which dim ranks differ shows at the end.
+void note_replicas(const ComparedPoint& point, const std::string& replicas,
+                   std::vector<BlamedValue>& wrong) {
+  const auto made = std::ranges::find_if(wrong, [&](const BlamedValue& one) {
+    return one.point.name == point.name && one.cause.held == ValueHeld::kWrong;
+  });
+  if (made != wrong.end() && !replicas.empty()) {
+    made->what += "; after the step " + replicas;
+  }
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -306,6 +317,8 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   const auto whole = a_.find("input " + point.name + "|0");
   const auto own = begins_.find(point.name);
   if (whole == a_.end() || own == begins_.end()) return;
+  told.unchanged =
+      std::ranges::equal(point.parts, own->second, {}, &PointPart::elements, &PointPart::elements);
   told.elements += changes_text(point.parts, own->second, point.ranks, a[0], whole->second[0]);
 }
 
@@ -324,7 +337,7 @@ RecordingBlame RecordingComparison::end() {
     value.follows = value.follows || wrong_gradients_.contains(gradient);
     const auto own = gradients_.find(gradient);
     const bool still = own != gradients_.end() && !reduced_.contains(own->second.number) &&
-                       !right_ends_.contains(gradient) &&
+                       !right_ends_.contains(gradient) && !link.added &&
                        !is_added_behind(*own->second.suspect, value);
     if (!value.follows && still) as_gradient(value, *own->second.suspect);
     wrong_.push_back(std::move(value));
@@ -421,7 +434,8 @@ bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
 // those.
 void RecordingComparison::see_step(const ComparedPoint& point, const Explained& all,
                                    const Told& told, const Followed& from) {
-  const bool explained = all.held != ValueHeld::kWrong || told.right_on_some || from.wrong >= 0;
+  const bool explained =
+      all.held != ValueHeld::kWrong || told.right_on_some || told.unchanged || from.wrong >= 0;
   if (explained && from.suspect == nullptr) whole_steps_[point.name + ".grad"] = all;
 }
 
@@ -504,6 +518,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   see_factor(point, all, told);
   now = {.off = from.off,
          .taken = now.taken,
+         .added = now.added,
          .of_rows = now.of_rows,
          .flows_back = now.flows_back,
          .like = point.key};
@@ -523,11 +538,12 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   if (outlasts) ends_agree_ = false;
   Link link{.source = from.wrong,
             .value = point.value,
-            .between = (of_call && !outlasts) || point.kind == PointKind::kFlow};
+            .between = (of_call && !outlasts) || point.kind == PointKind::kFlow,
+            .added = from.added || told.unchanged};
   if (end && !gradient) return void(parameters_.emplace_back(std::move(value), link));
   if (is_late(point)) {
     of_gradient(point, before, told.same_on_all, value);
-    if (end) note_replicas(point, told);
+    if (end) note_replicas(point, told.replicas, wrong_);
   } else if (!value.follows && from.suspect != nullptr) {
     link.between = false;  // a term that is taken as the whole is no other way; a multiple may be
     if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;
@@ -543,16 +559,6 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   now.wrong = static_cast<std::int32_t>(wrong_.size());
   wrong_.push_back(std::move(value));
   links_.push_back(link);
-}
-
-// Backward makes a gradient of a part of the rows: along which dim ranks differ shows at the end.
-void RecordingComparison::note_replicas(const ComparedPoint& point, const Told& told) {
-  const auto made = std::ranges::find_if(wrong_, [&](const BlamedValue& one) {
-    return one.point.name == point.name && one.cause.held == ValueHeld::kWrong;
-  });
-  if (made != wrong_.end() && !told.replicas.empty()) {
-    made->what += "; after the step " + told.replicas;
-  }
 }
 
 void RecordingComparison::of_gradient(const ComparedPoint& point,

@@ -29,6 +29,7 @@ struct Followed {
   std::int32_t wrong = -1;   // by number among all, the value itself or one that it is made from
   bool taken = false;        // by an op, or by backward
   bool own = false;          // made from numbers of each rank's own, and not yet reduced
+  bool added = false;        // made from terms that a collective has added up
   bool of_rows = false;      // made of the rows of a micro-batch, and no gradient
   bool of_gradient = false;  // made from one, and has its rounding
   bool flows_back = false;   // made from the gradient of a loss
@@ -70,6 +71,7 @@ class RecordingComparison {
     std::int32_t source = -1;  // the first wrong one that it is computed from, as Followed::wrong
     std::int32_t value = -1;
     bool between = false;  // of a call, or a gradient on its way
+    bool added = false;    // as Followed::added, or unchanged
   };
 
   // A value that is to be told of.
@@ -79,6 +81,7 @@ class RecordingComparison {
     bool is_scalar = false;
     bool right_on_some = false;  // of a parameter after the step: not on all ranks
     bool same_on_all = false;    // ranks: no terms
+    bool unchanged = false;      // by the step
   };
 
   // A gradient that was terms when backward had made it.
@@ -116,7 +119,6 @@ class RecordingComparison {
   BlamedValue blamed(const ComparedPoint& point, const Explained& all, const Told& told,
                      const Followed& from) const;
   void settle(ComparedPoint point, Explained all, const Told& told, const Followed& from);
-  void note_replicas(const ComparedPoint& point, const Told& told);
   std::int64_t drop_harmless();
   void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
                    bool same_on_all, BlamedValue& value);

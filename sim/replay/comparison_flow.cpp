@@ -27,6 +27,14 @@ void leave_out_unused(const RecordedProgram& program, const Writers& writers,
   leave_out(point, [&](std::size_t i) { return unused.contains(point.ranks[i]); });
 }
 
+// A number, as a norm or a loss, is no gradient.
+bool has_elements(const RecordedEvent& event) {
+  bool several = false;
+  for_each_given(event,
+                 [&](const EventValue& one) { several = several || product(one.type.shape) > 1; });
+  return several;
+}
+
 }  // namespace
 
 void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
@@ -66,6 +74,8 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   }
   const bool back = event.pass == RecordedPass::kBackward;
   all.of_rows = !back && (all.of_rows || !micro_batches_.is_behind_backward(at));
+  const bool terms = all.suspect != nullptr && all.suspect->cause.held == ValueHeld::kTerms;
+  all.added = all.added || (reduces && terms && has_elements(event));
   if (reduces) all.suspect = nullptr;
   if (reduces) all.own = false;
   const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
@@ -78,6 +88,7 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
 void inherit(Followed& all, const Followed& one) {
   all.off = std::max(all.off, one.off);
   all.own = all.own || one.own;
+  all.added = all.added || one.added;
   all.of_rows = all.of_rows || one.of_rows;
   all.of_gradient = all.of_gradient || one.of_gradient;
   all.flows_back = all.flows_back || one.flows_back;

@@ -117,14 +117,33 @@ class Matcher : protected Boxes {
     return true;
   }
 
-  bool is_part(const PointPart& part, double factor) {
+  // `lines`: in any order, too.
+  bool is_part(const PointPart& part, double factor, bool lines = true) {
     if (part.elements.size() == whole_.elements.size()) {
       return std::ranges::equal(part.elements, whole_.elements, [&](double got, double expected) {
         return near(got, expected, factor);
       });
     }
     if (part.shape.size() != whole_.shape.size()) return false;
-    return is_box(part, factor) || has_lines(part, factor);
+    return is_box(part, factor) || is_padded(part, factor) || (lines && has_lines(part, factor));
+  }
+
+  // The last piece of rows that are cut evenly may end in rows of zeros.
+  bool is_padded(const PointPart& part, double factor) {
+    if (part.elements.empty() || !std::equal(part.shape.begin() + 1, part.shape.end(),
+                                             whole_.shape.begin() + 1, whole_.shape.end()))
+      return false;
+    const auto last = std::find_if(part.elements.rbegin(), part.elements.rend(),
+                                   [](double element) { return element != 0; });
+    const std::int64_t row = product(part.shape) / part.shape[0];
+    const std::int64_t padding = (last - part.elements.rbegin()) / row;
+    PointPart rows{.shape = part.shape, .elements = part.elements};
+    rows.shape[0] -= padding;
+    if (padding == 0 || rows.shape[0] == 0) return false;
+    rows.elements.resize(static_cast<std::size_t>(product(rows.shape)));
+    Dims offset(part.shape.size(), 0);
+    offset[0] = whole_.shape[0] - rows.shape[0];
+    return is_at(rows, offset, factor);
   }
 
   bool is_at(const PointPart& part, const Dims& offset, double factor) {
@@ -334,7 +353,8 @@ class Explainer : private Matcher {
       if (how == Together::kAverage) {
         for (double& element : sum->elements) element /= static_cast<double>(group.size());
       }
-      if (!is_part(*sum, 1)) return false;
+      // The largest of elements is always one of them.
+      if (!is_part(*sum, 1, how != Together::kLargest)) return false;
     }
     return true;
   }

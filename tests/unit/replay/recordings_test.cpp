@@ -147,48 +147,52 @@ TEST_CASE("B-32 pieces held twice, sums that clipping hides, and factors of the 
   CHECK(scaled.edits[0].text.starts_with("loss = loss * 0.5"));
 }
 
+struct MistakeByHand {
+  const char *folder, *mistake, *name, *op, *what, *edit;
+};
+constexpr MistakeByHand kMistakesByHand[] = {
+    {"tied", "first_piece", "Model", "aten.view.default", "ranks hold the same piece of it", ""},
+    {"tied", "scaled_piece", "", "aten.view.default", "2 times A's", "gradient = gradient * 0.5"},
+    {"tied", "down_not_reduced", "", "aten.linear.default", "their sum", "dist.all_reduce(y)"},
+    {"tied", "bias_of_each_rank", "", "aten.linear.default", "their sum", "y = y - 1 * b"},
+    {"tied_stages", "not_reduced", "table.grad", "backward()", "no collective adds", "dist.all"},
+    {"bucket", "bound_times_ranks", "0.weight.grad", "aten._foreach_mul_.Tensor", "2 ", "grad"},
+    {"accumulated", "no_sync", "out.bias.grad", "backward()", "outside of no_sync()", "dist."},
+    {"zigzag", "own_mask", "attention", "aten.ge.Tensor", "no part of A's value", ""},
+    {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
+    {"hooked", "not_sent", "3.weight", "", "rank 0 has A's", ""},
+    {"hooked", "not_divided", "", "c10d.allreduce_.default", "2 times A's", "gradient = "},
+    {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default", "no part", ""},
+    {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
+    {"scaled", "too_large", "", "aten.unflatten_dense_tensors.default", "2 times A's", "y = y"},
+    {"step", "left_out", "leaf[2 of 3].grad", "backward()", "by _c10d_functional", "dist.all"},
+    {"step", "twice", "", "aten.mul.Tensor", "2 times A's value", "y = y * 0.5"},
+    {"leaves", "own_rate", "leaf[4 of 5].grad", "aten.mul_.Tensor", "of each rank's own", ""},
+    {"leaf_stages", "own", "leaf[3 of 4].grad", "aten.mul_.Tensor", "2 times A's", "gradient = "},
+    {"leaf_experts", "router", "leaf[1 of 5].grad", "backward()", "their sum", "dist.all_red"},
+    {"micro_batches", "not_divided", "", "aten.div.Tensor", "it is 2 times A's", "loss = loss"},
+    {"words", "copy_not_reduced", "2", "aten.mm.default", "their sum", "dist.all_reduce(grad"},
+    {"words", "copy_of_all", "", "c10d.allreduce_.default", "over other", "group=[0, 1] "},
+    {"words", "other_ranks", "", "c10d.allreduce_.default", "over other", "group=[0, 2] "},
+    {"words", "sum_of_own", "", "aten.sum.dim_IntList", "words.py:86) takes", "dist.all_red"},
+    {"words", "largest_of_own", "", "aten.amax.default", "the largest", "dist.all_reduce(y, op"},
+    {"words", "norm_of_own", "", "aten.sum.default", "words.py:105) takes it as the whole", ""},
+    {"words", "counted_twice", "", "aten.sum.default", "words.py:102) takes it as", ""},
+    {"words", "norm_of_all", "", "c10d.allreduce_.default", "over other", "group=[0, 1] "},
+    {"flat", "not_added", "3.bias.grad", "backward()", "no collective adds", "dist.all_red"},
+    {"flat", "norm_of_own", "", "aten.sum.default", "flat.py:41) takes it", "dist.all_red"},
+    {"flat", "one_not_written", "3.bias", "", "have it as it was before the step", ""},
+    {"no_names", "bias", "", "aten.sum.dim_IntList", "their sum", "dist.all_reduce(gradient)"},
+    {"no_names", "not_divided", "", "aten.div.Tensor", "16 times A's", "loss = loss * 0.06"},
+    {"features", "own_gradient", "", "c10d.allgather_.default", "rank's own part", "dist.all"},
+    {"features", "no_gradient", "", "c10d.allgather_.default", "no gradient comes back", ""},
+    {"features", "center_summed", "center", "", "5 of 5 elements differ", ""},
+    {"columns", "own_bias", "down_bias.grad", "aten.mul_.Tensor", "rank 0 has A's", ""},
+    {"sent", "not_divided", "", "aten.nll_loss_forward.default", "is 4 times A's", "loss = loss"},
+};
+
 TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by their own line") {
-  struct Row {
-    const char *folder, *mistake, *name, *op, *what, *edit;
-  };
-  const Row rows[] = {
-      {"tied", "first_piece", "Model", "aten.view.default", "ranks hold the same piece of it", ""},
-      {"tied", "scaled_piece", "", "aten.view.default", "2 times A's", "gradient = gradient * 0.5"},
-      {"tied", "down_not_reduced", "", "aten.linear.default", "their sum", "dist.all_reduce(y)"},
-      {"tied", "bias_of_each_rank", "", "aten.linear.default", "their sum", "y = y - 1 * b"},
-      {"tied_stages", "not_reduced", "table.grad", "backward()", "no collective adds", "dist.all"},
-      {"bucket", "bound_times_ranks", "0.weight.grad", "aten._foreach_mul_.Tensor", "2 ", "grad"},
-      {"accumulated", "no_sync", "out.bias.grad", "backward()", "outside of no_sync()", "dist."},
-      {"zigzag", "own_mask", "attention", "aten.ge.Tensor", "no part of A's value", ""},
-      {"exchanged", "not_divided", "1.up.grad", "", "2 times A's value", ""},
-      {"hooked", "not_sent", "3.weight", "", "rank 0 has A's", ""},
-      {"hooked", "not_divided", "", "c10d.allreduce_.default", "2 times A's", "gradient = "},
-      {"halo", "not_sent_back", "4.conv", "aten.convolution_backward.default", "no part", ""},
-      {"counted", "own_mean", "", "aten.sum.default", "counted.py:67) takes it as the whole", ""},
-      {"scaled", "too_large", "", "aten.unflatten_dense_tensors.default", "2 times A's", "y = y"},
-      {"step", "left_out", "leaf[2 of 3].grad", "backward()", "by _c10d_functional", "dist.all"},
-      {"step", "twice", "", "aten.mul.Tensor", "2 times A's value", "y = y * 0.5"},
-      {"leaves", "own_rate", "leaf[4 of 5].grad", "aten.mul_.Tensor", "of each rank's own", ""},
-      {"leaf_stages", "own", "leaf[3 of 4].grad", "aten.mul_.Tensor", "2 times A's", "gradient = "},
-      {"leaf_experts", "router", "leaf[1 of 5].grad", "backward()", "their sum", "dist.all_red"},
-      {"micro_batches", "not_divided", "", "aten.div.Tensor", "it is 2 times A's", "loss = loss"},
-      {"words", "copy_not_reduced", "norm", "aten.native_layer_norm_backward.default", "sum", ""},
-      {"words", "copy_of_all", "", "c10d.allreduce_.default", "over other", "group=[0, 1] "},
-      {"words", "other_ranks", "", "c10d.allreduce_.default", "over other", "group=[0, 2] "},
-      {"words", "sum_of_own", "", "aten.sum.dim_IntList", "words.py:87) takes", "dist.all_red"},
-      {"words", "largest_of_own", "", "aten.amax.default", "the largest", "dist.all_reduce(y, op"},
-      {"words", "norm_of_own", "", "aten.sum.default", "words.py:106) takes it as the whole", ""},
-      {"words", "counted_twice", "", "aten.sum.default", "words.py:103) takes it as", ""},
-      {"words", "norm_of_all", "", "aten.add.Tensor", "words.py:103", ""},
-      {"no_names", "bias", "", "aten.sum.dim_IntList", "their sum", "dist.all_reduce(gradient)"},
-      {"no_names", "not_divided", "", "aten.div.Tensor", "16 times A's", "loss = loss * 0.06"},
-      {"features", "own_gradient", "", "c10d.allgather_.default", "rank's own part", "dist.all"},
-      {"features", "no_gradient", "", "c10d.allgather_.default", "no gradient comes back", ""},
-      {"features", "center_summed", "center", "", "5 of 5 elements differ", ""},
-      {"columns", "own_bias", "down_bias.grad", "aten.mul_.Tensor", "rank 0 has A's", ""},
-      {"sent", "not_divided", "", "aten.nll_loss_forward.default", "is 4 times A's", "loss = loss"},
-  };
-  for (const Row& row : rows) {
+  for (const MistakeByHand& row : kMistakesByHand) {
     CAPTURE(std::string(row.folder) + "/" + row.mistake);
     const auto of = [&](auto name) {
       return stored(fmt::format("mistakes/{}/{}", row.folder, name));
