@@ -104,13 +104,9 @@ bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
 }
 
 // A mask of the words that a rank has is its own, as are their numbers from its first one on, whose
-// sums or largest are A's by chance; a gradient behind one has each element on one rank. A sum over
-// ranks shows whether they are right.
-bool may_be_of_mask(const ComparedPoint& point, const Explained& all, DType dtype) {
-  const bool sums = all.held == ValueHeld::kTerms;
-  const bool flows =
-      sums && point.kind == PointKind::kFlow && are_disjoint(point.parts, point.ranks, all.groups);
-  const bool by_chance = flows || (sums && unit_roundoff(dtype) == 0);
+// sums or largest are A's by chance. A sum over ranks shows whether they are right.
+bool may_be_of_mask(const Explained& all, DType dtype) {
+  const bool by_chance = all.held == ValueHeld::kTerms && unit_roundoff(dtype) == 0;
   const bool no_part = all.held == ValueHeld::kWrong || all.held == ValueHeld::kScaled;
   return no_part || all.largest || by_chance;
 }
@@ -264,7 +260,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     known_[point.value].through.push_back(taker_text(point) + " in another order");
     all.held = ValueHeld::kUnknown;
   }
-  const bool own = between && known_[point.value].own && may_be_of_mask(point, all, a[0].dtype);
+  const bool own = between && known_[point.value].own && may_be_of_mask(all, a[0].dtype);
   // A buffer may count what the rank has seen.
   const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
   if (counted || own) all.held = ValueHeld::kUnknown;

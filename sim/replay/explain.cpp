@@ -515,23 +515,6 @@ std::optional<Explained> nearer_terms(const PointPart& whole, double error,
   return terms ? std::optional(std::move(found)) : std::nullopt;
 }
 
-bool are_disjoint(const std::vector<PointPart>& parts, const Ranks& ranks,
-                  const RankGroups& groups) {
-  return std::ranges::all_of(groups.groups, [&](const Ranks& group) {
-    std::vector<bool> there(parts[0].elements.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const std::vector<double>& elements = parts[i].elements;
-      if (std::ranges::find(group, ranks[i]) == group.end()) continue;
-      if (elements.size() != there.size()) return false;
-      for (std::size_t at = 0; at < elements.size(); ++at) {
-        if (elements[at] != 0 && there[at]) return false;
-        there[at] = there[at] || elements[at] != 0;
-      }
-    }
-    return true;
-  });
-}
-
 bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole) {
   std::vector<double> expected = whole.elements;
   std::ranges::sort(expected);

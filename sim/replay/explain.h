@@ -50,9 +50,6 @@ std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
 std::optional<Dims> missing_element(const PointPart& whole, double allowed,
                                     const std::vector<PointPart>& parts);
 
-/// Whether no two ranks of a group have an element that is not zero.
-bool are_disjoint(const std::vector<PointPart>& parts, const Ranks& ranks,
-                  const RankGroups& groups);
 /// Whether ranks hold the elements of the whole, each rank or all of them together, in another
 /// order.
 bool is_rearranged(const std::vector<PointPart>& parts, const PointPart& whole);

@@ -23,25 +23,23 @@ MicroBatches::MicroBatches(const PointsOfA& a) : a_(a) {
   });
 }
 
-const std::vector<PointPart>& MicroBatches::rows(const std::string& key) {
+const PointPart* MicroBatches::rows(const std::string& key) {
   const PointsOfA none;
   for (const auto& [name, parts] : rows_.empty() ? a_ : none) {
     const bool known = parts.size() == 1 && !parts[0].shape.empty() && !parts[0].elements.empty();
-    if (known) add(rows_[without_counts(name)], parts[0]);
+    if (!known) continue;
+    const PointPart& part = parts[0];
+    const auto [found, first] = rows_.try_emplace(without_counts(name), part);
+    if (first) continue;
+    PointPart& all = found->second;
+    const bool fits = std::equal(all.shape.begin() + 1, all.shape.end(), part.shape.begin() + 1,
+                                 part.shape.end());
+    if (!fits) continue;
+    all.shape[0] += part.shape[0];
+    all.elements.insert(all.elements.end(), part.elements.begin(), part.elements.end());
   }
-  return rows_[without_counts(key)];
-}
-
-// Calls of one line may give values of several kinds.
-void MicroBatches::add(std::vector<PointPart>& all, const PointPart& part) {
-  const auto fits = [&](const PointPart& one) {
-    return std::equal(one.shape.begin() + 1, one.shape.end(), part.shape.begin() + 1,
-                      part.shape.end());
-  };
-  const auto rows = std::ranges::find_if(all, fits);
-  if (rows == all.end()) return all.push_back(part);
-  rows->shape[0] += part.shape[0];
-  rows->elements.insert(rows->elements.end(), part.elements.begin(), part.elements.end());
+  const auto found = rows_.find(without_counts(key));
+  return found == rows_.end() ? nullptr : &found->second;
 }
 
 std::string MicroBatches::last(const std::string& key) const {
@@ -82,12 +80,9 @@ void MicroBatches::judge(const ComparedPoint& point, const Explain& explain, Exp
   if (point.kind == PointKind::kGradient || point.kind == PointKind::kEnd) return;
   const bool input = point.kind == PointKind::kInput, result = point.kind == PointKind::kResult;
   cut_otherwise_ = cut_otherwise_ || input;
+  const PointPart* const part = input ? nullptr : rows(point.key);
   Explained one{.held = ValueHeld::kUnknown, .groups = {}};
-  const std::vector<PointPart> none;
-  for (const PointPart& part : input ? none : rows(point.key)) {
-    one = explained(point, part, explain);
-    if (one.held != ValueHeld::kWrong) break;
-  }
+  if (part != nullptr) one = explained(point, *part, explain);
   const bool as_rows = one.held == ValueHeld::kRight || one.held == ValueHeld::kTerms;
   cut_otherwise_ = cut_otherwise_ || (result && as_rows);
   if (!cut_otherwise_) return;

@@ -44,16 +44,14 @@ class MicroBatches {
   void see_flow(Explained& all);
 
  private:
-  const std::vector<PointPart>& rows(const std::string& key);
+  const PointPart* rows(const std::string& key);
   Explained explained(const ComparedPoint& point, const PointPart& rows,
                       const Explain& explain) const;
-  static void add(std::vector<PointPart>& all, const PointPart& part);
 
   const PointsOfA& a_;
   bool several_ = false, cut_otherwise_ = false;
-  double factor_ = 1;  // of gradients of rows, in A's
-  // A's values by a key without counts, as rows of one for each size of a row.
-  std::map<std::string, std::vector<PointPart>> rows_;
+  double factor_ = 1;                      // of gradients of rows, in A's
+  std::map<std::string, PointPart> rows_;  // A's values by a key without counts
   std::set<std::size_t> last_looks_;
   std::vector<bool> behind_;  // by event
 };
