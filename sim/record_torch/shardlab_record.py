@@ -1703,7 +1703,7 @@ class _Program:
             for model in self.names.models:
                 for own in model.parameters():
                     if own.grad is not None and self.is_forward():
-                        self.states[id(own)] = None, self.state_of(own)
+                        self.keep_state(own)
 
     def is_forward(self):
         return not _in_backward() and self.phase == "fwd"
@@ -1712,6 +1712,10 @@ class _Program:
         """Its memory, and how often the program has written to it."""
         storage = self.storage_of(self.recorded_part(leaf))
         return storage, self.writes.get(storage, 0)
+
+    def keep_state(self, leaf):
+        kept = None if isinstance(leaf, torch.nn.Parameter) else leaf
+        self.states[id(leaf)] = kept, self.state_of(leaf)
 
     def is_changed(self, leaf):
         """Whether the program has written to a leaf since its gradient was made."""
@@ -1757,8 +1761,7 @@ class _Program:
         writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
         self.told[id(leaf)] = number, writes
         if self.stepped is not None:
-            kept = None if isinstance(leaf, torch.nn.Parameter) else leaf
-            self.states[id(leaf)] = kept, self.state_of(leaf)
+            self.keep_state(leaf)
 
     def put_gradients_of_libraries(self):
         """Those that no node of autograd has set: FSDP's."""

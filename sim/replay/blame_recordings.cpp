@@ -18,7 +18,6 @@
 #include "sim/replay/points_of_ranks.h"
 #include "sim/replay/recorded_types.h"
 #include "sim/replay/taken_values.h"
-#include "sim/verify/compare.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -82,6 +81,7 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
   });
   RecordingBlame blame = comparison.end();
   blame.played = played;
+  if (edit == nullptr) blame.other_calls = together.makes_other_calls();
   return blame;
 }
 
@@ -425,7 +425,7 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
     return left;
   };
   if (reduce_otherwise(blame, b, after)) return blame;
-  const ComparedPoint& first = blame.wrong.front().point;
+  const ComparedPoint first = blame.wrong.front().point;
   const bool late = is_gradient(first) || first.kind == PointKind::kEnd;
   const bool back = late || b.events[first.event].pass == RecordedPass::kBackward;
   std::set<EditPlaces> tried;
@@ -471,8 +471,10 @@ int knowledge_of(const RecordingBlame& blame) {
 
 RecordingBlame blame_recordings(const RecordedProgram& a, const RecordedProgram& b) {
   RecordingBlame blame = blame_named(a, b, false);
-  const bool by_line = a.ranks != b.ranks && blame.edits.empty() && makes_other_calls(a, b);
-  if (blame.wrong.empty() || !by_line) return blame;
+  const bool unknown = !blame.wrong.empty() && blame.edits.empty() && blame.other_calls;
+  // Messages are those of stages, which call parts of what A calls at a line.
+  const bool stages = std::ranges::any_of(b.events, is_recorded_message);
+  if (!unknown || stages || a.ranks == b.ranks) return blame;
   RecordingBlame other = blame_named(a, b, true);
   return knowledge_of(other) > knowledge_of(blame) ? other : blame;
 }

@@ -1,4 +1,6 @@
 // Values that a job has written have no program: which follows from which is known from A's calls.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 

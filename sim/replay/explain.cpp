@@ -137,9 +137,9 @@ class Matcher : protected Boxes {
                                    [](double element) { return element != 0; });
     const std::int64_t row = product(part.shape) / part.shape[0];
     const std::int64_t padding = (last - part.elements.rbegin()) / row;
+    if (padding == 0 || padding == part.shape[0]) return false;
     PointPart rows{.shape = part.shape, .elements = part.elements};
     rows.shape[0] -= padding;
-    if (padding == 0 || rows.shape[0] == 0) return false;
     rows.elements.resize(static_cast<std::size_t>(product(rows.shape)));
     Dims offset(part.shape.size(), 0);
     offset[0] = whole_.shape[0] - rows.shape[0];

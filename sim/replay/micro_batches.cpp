@@ -24,19 +24,20 @@ MicroBatches::MicroBatches(const PointsOfA& a) : a_(a) {
 }
 
 const PointPart* MicroBatches::rows(const std::string& key) {
-  const PointsOfA none;
-  for (const auto& [name, parts] : rows_.empty() ? a_ : none) {
-    const bool known = parts.size() == 1 && !parts[0].shape.empty() && !parts[0].elements.empty();
-    if (!known) continue;
-    const PointPart& part = parts[0];
-    const auto [found, first] = rows_.try_emplace(without_counts(name), part);
-    if (first) continue;
-    PointPart& all = found->second;
-    const bool fits = std::equal(all.shape.begin() + 1, all.shape.end(), part.shape.begin() + 1,
-                                 part.shape.end());
-    if (!fits) continue;
-    all.shape[0] += part.shape[0];
-    all.elements.insert(all.elements.end(), part.elements.begin(), part.elements.end());
+  if (rows_.empty()) {
+    for (const auto& [name, parts] : a_) {
+      const bool known = parts.size() == 1 && !parts[0].shape.empty() && !parts[0].elements.empty();
+      if (!known) continue;
+      const PointPart& part = parts[0];
+      const auto [found, first] = rows_.try_emplace(without_counts(name), part);
+      if (first) continue;
+      PointPart& all = found->second;
+      const bool fits = std::equal(all.shape.begin() + 1, all.shape.end(), part.shape.begin() + 1,
+                                   part.shape.end());
+      if (!fits) continue;
+      all.shape[0] += part.shape[0];
+      all.elements.insert(all.elements.end(), part.elements.begin(), part.elements.end());
+    }
   }
   const auto found = rows_.find(without_counts(key));
   return found == rows_.end() ? nullptr : &found->second;

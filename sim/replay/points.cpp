@@ -66,26 +66,6 @@ std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t num
   return parts;
 }
 
-bool makes_other_calls(const RecordedProgram& a, const RecordedProgram& b) {
-  const auto calls_of = [](const RecordedProgram& program) {
-    std::map<std::int32_t, std::map<std::string_view, std::size_t>> calls;  // by rank and op
-    for (const RecordedEvent& event : program.events) {
-      const bool call = event.kind == RecordedKind::kCall && !event.by_library;
-      if (call && module_of(program, event).empty()) ++calls[event.rank][event.op];
-    }
-    return calls;
-  };
-  if (std::ranges::any_of(b.events, is_recorded_message)) return false;
-  auto all = calls_of(a), own = calls_of(b);
-  const auto shared = own[-1];
-  for (auto& [rank, calls] : own) {
-    if (rank < 0) continue;
-    for (const auto& [op, count] : shared) calls[op] += count;
-    if (calls != all[-1]) return true;
-  }
-  return false;
-}
-
 constexpr std::string_view kLine = " at ";
 
 bool is_key_by_line(const std::string& key) { return key.find(kLine) != std::string::npos; }

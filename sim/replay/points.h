@@ -50,10 +50,6 @@ struct ComparedPoint {
   std::vector<std::pair<std::size_t, std::int32_t>> of_others = {};
 };
 
-/// Whether ranks of B have events of their own, and one makes other calls outside of modules than
-/// A: as where one rank alone counts a value. Their numbers say nothing then; those of a line may,
-/// but in stages, whose messages make them parts of what A calls at a line.
-bool makes_other_calls(const RecordedProgram& a, const RecordedProgram& b);
 /// A point's key has the line of a call.
 bool is_key_by_line(const std::string& key);
 
@@ -73,7 +69,7 @@ using PointsOfA = std::map<std::string, std::vector<PointPart>>;
 class PointNames {
  public:
   /// `by_rank`: events of one rank have keys of their own. `by_line`: a call outside of modules has
-  /// its line in its key, see makes_other_calls(). The program outlives it.
+  /// its line in its key, see RecordingBlame::other_calls. The program outlives it.
   PointNames(const RecordedProgram& program, bool by_rank, StageNames stages = {},
              bool by_line = false);
 

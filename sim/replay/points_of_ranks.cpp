@@ -18,6 +18,10 @@ bool is_call(const std::string& key) {
   return key.starts_with("call ") && key.find("[0", key.rfind('|')) != std::string::npos;
 }
 
+std::map<std::string, std::size_t> outside(const std::map<std::string, std::size_t>& counts) {
+  return {counts.lower_bound("|"), counts.lower_bound("}")};
+}
+
 // Up to the gradient with this key, itself included.
 std::size_t passes_to(const std::string& key) {
   return key.starts_with("gradient ") ? std::stoul(key.substr(key.rfind('|') + 1)) + 1 : 0;
@@ -43,6 +47,12 @@ PointsOfRanks::PointsOfRanks(const PointsOfA& a, const RecordedProgram& program,
   for (auto& [rank, calls] : calls_) {
     for (const auto& [call, count] : shared) calls[call] += rank < 0 ? 0 : count;
   }
+}
+
+bool PointsOfRanks::makes_other_calls() const {
+  return std::ranges::any_of(calls_, [&](const auto& one) {
+    return one.first >= 0 && outside(one.second) != outside(calls_of_a_);
+  });
 }
 
 bool PointsOfRanks::whole(ComparedPoint& point) {
@@ -94,9 +104,6 @@ bool PointsOfRanks::is_as_often(std::int32_t rank, const std::string& call) cons
   const auto of_rank = calls_.find(rank);
   if (of_rank == calls_.end()) return false;
   const Counts& calls = of_rank->second;
-  const auto outside = [](const Counts& counts) {
-    return Counts(counts.lower_bound("|"), counts.lower_bound("}"));
-  };
   const bool by_number = call.starts_with("|") && !is_key_by_line(call);
   if (rank >= 0 && by_number) return outside(calls) == outside(calls_of_a_);
   const auto own = calls.find(call), other = calls_of_a_.find(call);

@@ -16,6 +16,8 @@ class PointsOfRanks {
   /// `a` outlives it.
   PointsOfRanks(const PointsOfA& a, const RecordedProgram& program, PointNames names);
 
+  /// A rank with events of its own makes other calls outside of modules than A.
+  bool makes_other_calls() const;
   /// False: it is put together with those of the ranks to come, or is another call than A's: calls
   /// are counted, and the rank does not make as many in a pass. A loss is one if its call was not.
   bool whole(ComparedPoint& point);

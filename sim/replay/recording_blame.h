@@ -45,7 +45,10 @@ struct BlamedValue {
 struct RecordingBlame {
   bool same_names = false;  ///< both have a module or a parameter of one name
   std::int64_t compared = 0;
-  std::size_t played = 0;                   ///< events of B
+  std::size_t played = 0;  ///< events of B
+  /// Ranks have events of their own, and one makes other calls outside of modules than A, as where
+  /// it alone counts a value: their numbers say nothing then, and those of a line may.
+  bool other_calls = false;
   std::int64_t on_the_way = 0;              ///< not A's, though loss, gradients and parameters are
   std::optional<double> first_factor = {};  ///< of the first gradient on its way, in A's
   bool right_loss = false;         ///< a loss that backward begins with is A's, or terms of it
