@@ -41,6 +41,8 @@ def read_faults():
     for name, count in names.items():
         if count > 1:
             raise Unclear(f"{count} faults have the name {name}")
+        if not re.fullmatch("[a-z0-9-]+", name):
+            raise Unclear(f"{name}: a name of a fault has small letters, digits and hyphens alone")
     for fault in faults:
         places = fault.get("patches") or [fault]
         fault["patches"] = [Patch(fault["name"], place["file"], " ".join(place["text"].split()),
@@ -57,6 +59,9 @@ def place_of(patch, source):
                       f"once: {patch.text}")
     return found[0]
 
+
+# An operator or a list in braces: the text beside it is no expression of its own.
+PART = re.compile(r"(\|\||&&|[?:=*/%,]|[^+]\+)$|^(\|\||&&|[?:=+/%,{])")
 
 # A type and a name before "=" or brackets: a declaration. Inside a branch it would end with it.
 DECLARATION = re.compile(
@@ -84,16 +89,21 @@ def check_whole(patch):
         if depth != 0:
             raise Unclear(f"{patch.fault}: its brackets do not end in it; name a whole expression "
                           f"or statement: {what}")
+        if what is patch.text and not statements and PART.search(code):
+            raise Unclear(f"{patch.fault}: it is a part of an expression; name a whole one: {what}")
         if statements and code.rstrip()[-1] not in ";}":
             raise Unclear(f"{patch.fault}: its last statement does not end in it; name all of it: "
                           f"{what}")
 
 
-def choice(original, patches):
-    """A replacement where its fault is planted, or else the original."""
+def choice(original, patches, before):
+    """A replacement where its fault is planted, or else the original, which has a source before."""
     for patch in patches:
         check_whole(patch)
     if original.endswith(";") or (original.endswith("}") and ";" in original):
+        if not re.search(r"(^|[;{}):]|\belse)\s*$", re.sub(r"//.*", "", before)):
+            raise Unclear(f"{patches[0].fault}: its text begins within a statement; name all of it "
+                          f"or an expression: {original}")
         if original.count(";") == 1 and DECLARATION.match(original):
             raise Unclear(f"{patches[0].fault}: its text is a declaration, which ends with its "
                           f"branch; name the value that it is given: {original}")
@@ -118,7 +128,7 @@ def patched(path, source, patches):
     for (begin, end), here in sorted(places.items()):
         if begin < done:
             raise Unclear(f"{here[0].fault} overlaps another fault of {path}: give both one text")
-        result += source[done:begin] + choice(source[begin:end], here)
+        result += source[done:begin] + choice(source[begin:end], here, source[:begin])
         done = end
     return result + source[done:]
 

@@ -62,6 +62,16 @@ class Patched(unittest.TestCase):
                        [Patch("third", "a.cpp", "f(x, '(')", 'f(x, "[")')])
         self.assertIn("(planted_third ? (f(x, \"[\")) : (f(x, '(')))", text)
 
+    def test_a_part_of_an_expression_is_refused(self):
+        for text in ("x > 2 &&", "x > 2 ?", "|| y", "{x, y}"):
+            with self.assertRaisesRegex(Unclear, "third: it is a part of an expression"):
+                patched("a.cpp", f"f(a, {text} b)", [Patch("third", "a.cpp", text, "true")])
+        for source in ("const bool more = x > 2;", "return x > 2;"):
+            with self.assertRaisesRegex(Unclear, "third: its text begins within a statement"):
+                patched("a.cpp", source, [Patch("third", "a.cpp", "x > 2;", "true;")])
+        text = patched("a.cpp", "a();  // once\nb();", [Patch("third", "a.cpp", "b();", "")])
+        self.assertIn("{ if (planted_third) {  } else { b(); } }", text)
+
     def test_a_declaration_is_refused(self):
         for text in ("int& half = halves[1];", "const Half half(halves[1]);", "Half half{1};"):
             with self.assertRaisesRegex(Unclear, "third: its text is a declaration"):
