@@ -4,7 +4,11 @@
 #include "tensor/strided_copy.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -22,7 +26,7 @@ constexpr std::size_t kVectorBytes = 32;
 constexpr std::size_t kVectorBytes = 16;
 #endif
 template <typename T>
-constexpr bool kByVectors = sizeof(T) <= 8 && sizeof(T) >= 2;
+constexpr bool kByVectors = std::is_integral_v<T> && sizeof(T) >= 2;
 template <typename T>
 constexpr int kLanesTurned = sizeof(T) == 2 ? 8 : static_cast<int>(kVectorBytes / sizeof(T));
 
@@ -195,6 +199,11 @@ void prepare_transpose(CopyDims& dims) {
 
 template <typename T>
 void copy_elements(void* to, const void* from, const CopyDims& dims) {
+  // Elements of a file begin anywhere.
+  using Bytes = std::array<std::byte, sizeof(T)>;
+  const auto at = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
+  if (at % alignof(T) != 0)
+    return copy_dims(static_cast<Bytes*>(to), static_cast<const Bytes*>(from), dims);
   copy_dims(static_cast<T*>(to), static_cast<const T*>(from), dims);
 }
 

@@ -67,14 +67,19 @@ void copied_by_loop(ByteArray& to, const Dims& to_stride, const ByteArray& from,
   }
 }
 
-void check_copy(const Dims& shape, const Layout& to, const Layout& from,
-                std::int64_t element_bytes) {
+void check_copy(const Dims& shape, const Layout& to, const Layout& from, std::int64_t element_bytes,
+                std::size_t begin = 0) {
   const ByteArray source = numbered(from.span, element_bytes, 3);
   ByteArray target = numbered(to.span, element_bytes, 101);
   ByteArray expected = target;
   copied_by_loop(expected, to.stride, source, from.stride, shape, element_bytes);
-  strided_copy({target.data(), to.stride}, {source.data(), from.stride}, shape, element_bytes);
-  CHECK(target == expected);
+  ByteArray read(begin, 0), written(begin, 0);
+  read.insert(read.end(), source.begin(), source.end());
+  written.insert(written.end(), target.begin(), target.end());
+  strided_copy({written.data() + begin, to.stride}, {read.data() + begin, from.stride}, shape,
+               element_bytes);
+  written.erase(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(begin));
+  CHECK(written == expected);
 }
 
 }  // namespace
@@ -111,6 +116,15 @@ TEST_CASE("strided_copy moves elements of 1, 2, 4, 8 and 16 bytes, transposed on
         check_copy(shape, laid_out(shape, {0, 1}, 2), laid_out(shape, {1, 0}, 1), bytes);
         check_copy(shape, laid_out(shape, {0, 1}, 1), laid_out(shape, {0, 1}, 1), bytes);
       }
+    }
+  }
+}
+
+TEST_CASE("strided_copy takes elements that begin anywhere, as those of a file do") {
+  for (const std::int64_t bytes : {2, 4, 8, 16}) {
+    for (const Dims& shape : {Dims{1, 1}, Dims{3, 5}, Dims{40, 70}}) {
+      check_copy(shape, laid_out(shape, {0, 1}, 1), laid_out(shape, {1, 0}, 1), bytes, 1);
+      check_copy(shape, laid_out(shape, {0, 1}, 2), laid_out(shape, {0, 1}, 1), bytes, 1);
     }
   }
 }
