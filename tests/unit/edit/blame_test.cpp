@@ -18,7 +18,7 @@ Blame blamed(const std::string& mesh, const std::string& inputs, const std::stri
   return blame(
       test::scenario_of(fmt::format("[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = '''\n{}'''\n{}",
                                     mesh, inputs, code, more)),
-      {.run = {}});
+      {.run = {}, .least_seconds = 600});
 }
 
 // "cause.factor 9, cause.missing-sum 7": all that is named, and whether the last one has an edit.
