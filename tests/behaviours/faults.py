@@ -134,10 +134,10 @@ def patched(path, source, patches):
 
 
 def includers(header):
-    """The sources of the library that include a header, as they name it; no header may."""
+    """The sources that include a header, as they name it; no header may."""
     name = header.split("/", 1)[1] if header.startswith("src/") else header
     line = f'#include "{name}"'
-    found = [path for folder in ("src", "sim", "backends")
+    found = [path for folder in ("src", "sim", "backends", "tests/support")
              for path in sorted((REPOSITORY / folder).rglob("*.*"))
              if path.suffix in (".cpp", ".h") and line in path.read_text(encoding="utf-8")]
     for path in found:
