@@ -300,6 +300,27 @@ std::vector<BlamedValue> added_too_often(const RecordingBlame& blame) {
   return all;
 }
 
+// Less of an addend of them, at this line, or at each line like it.
+void try_less(const RecordingBlame& blame, const RecordedProgram& b, const std::string& key,
+              const auto& less, const auto& try_edit) {
+  for (const BlamedValue& value : added_too_often(blame)) {
+    if (!blame.edits.empty()) break;
+    const bool is_first = value.point.value == blame.wrong.front().point.value;
+    auto edit = less(value, is_first ? key : value.point.key);
+    try_edit(edit);
+    if (edit) edit->places = results_of_line(b, value.point.event, value.point.value, true);
+    try_edit(edit);
+  }
+}
+
+std::optional<RecordingEdit> with_text(std::optional<RecordingEdit> edit,
+                                       const RecordingBlame& blame, const RecordedProgram& b) {
+  if (!edit) return edit;
+  const auto& [event, number] = edit->places.back();
+  edit->text = edit_text(blamed_line(b, event, number).point, blame.wrong.front().cause, 1);
+  return edit;
+}
+
 // Factors of values, in their order, without those of elements: none where the first gradient is
 // A's, which would have the factor of the loss.
 std::vector<double> factors_of_loss(const RecordingBlame& blame) {
@@ -318,7 +339,7 @@ std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   return all;
 }
 
-// Whether a collective's line with another op makes all right.
+// Whether a collective's line with another op, or without it, makes all right.
 template <typename After>
 bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const After& after) {
   for (const RecordingEdit& edit : other_reductions(b, blame.wrong.front().point.event)) {
@@ -340,7 +361,8 @@ bool reduce_otherwise(RecordingBlame& blame, const RecordedProgram& b, const Aft
     blame.wrong.insert(blame.wrong.begin(), std::move(value));
     return true;
   }
-  return false;
+  if (blame.wrong.front().of_right) after(without_collective(b, blame.wrong.front().point));
+  return !blame.edits.empty();
 }
 
 // Whether the collectives of a line that the wrong value comes through make all right over another
@@ -396,16 +418,16 @@ bool is_left_by(const RecordingEdit& edit, const RecordingBlame& left) {
   return !edit.parameter.empty() && std::ranges::all_of(left.wrong, [&](const BlamedValue& one) {
     const std::string& name = one.end.empty() ? one.point.name : one.end;
     return name == edit.parameter || name == edit.parameter + ".grad" ||
-           (!one.taken_at.empty() && one.taken_at == edit.added_at);
+           (!one.taken.place.empty() && one.taken.place == edit.added_at);
   });
 }
 
 RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, bool by_line) {
   double gradient_noise = 0;
   const bool by_rank = a.ranks == b.ranks;
-  const PointsOfA points = points_of(a, {a, by_rank, {}, by_line}, gradient_noise);
   const std::vector<RankGroups> groups = groups_of(b);
-  const PointNames names(b, by_rank, StageNames(a, b), by_line);
+  const PointNames of_a(a, by_rank, {}, by_line), names(b, by_rank, StageNames(a, b), by_line);
+  const PointsOfA points = points_of(a, of_a, gradient_noise);
   const PointsOfRanks together(points, b, names);
   RecordingBlame blame = compare(points, gradient_noise, b, groups, names, together, nullptr);
   put_cause_first(blame);
@@ -413,7 +435,7 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   if (blame.wrong.empty()) return blame;
   const std::string key = blame.wrong.front().point.key;
   const std::vector<Backward> backwards = backwards_of(b);
-  look_into(blame, a, b, groups);
+  look_into(blame, a, b, of_a, names, groups);
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
     RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
@@ -446,14 +468,12 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
   if (!of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
-  for (const BlamedValue& value : added_too_often(blame)) {
-    if (!blame.edits.empty()) break;
-    const bool is_first = value.point.value == blame.wrong.front().point.value;
-    auto edit = less_of(value, is_first ? key : value.point.key, a, b, groups);
-    try_edit(edit);
-    if (edit) edit->places = results_of_line(b, value.point.event, value.point.value, true);
-    try_edit(edit);
-  }
+  const auto less = [&](const BlamedValue& value, const std::string& at) {
+    return less_of(value, at, a, b, of_a, names, groups);
+  };
+  try_less(blame, b, key, less, try_edit);
+  const auto taken = [&] { return sum_of_taken(blame.wrong.front(), a, b, of_a, names, groups); };
+  if (blame.edits.empty()) try_edit(with_text(taken(), blame, b));
   if (terms && blame.edits.empty()) reduce_over_others(blame, b, groups, after);
   if (blame.edits.empty()) edit_one_by_one(blame, b, after);
   const auto stop = back && blame.edits.empty() ? gradient_stop(points, b, names) : std::nullopt;

@@ -142,7 +142,16 @@ std::vector<RecordingEdit> other_reductions(const RecordedProgram& b, std::size_
                             sums ? "MAX" : "SUM", to_string(*op), event.op, place_of(b, event));
   }
   std::vector<RecordingEdit> all;
-  for (auto& [line, edit] : by_line) all.push_back(std::move(edit));
+  for (const auto& [line, edit] : by_line) {
+    all.push_back(edit);
+    // A line that the backward of a function calls, too: recorded backwards have no lines.
+    const auto back = by_line.find({-1, line.second});
+    if (line.first < 0 || back == by_line.end()) continue;
+    all.push_back(edit);
+    const EditPlaces& places = back->second.places;
+    all.back().places.insert(all.back().places.end(), places.begin(), places.end());
+    all.back().text += ", and in backward";
+  }
   return all;
 }
 
@@ -181,6 +190,15 @@ std::vector<RecordingEdit> other_groups(const RecordedProgram& b, const BlamedVa
     }
   }
   return all;
+}
+
+RecordingEdit without_collective(const RecordedProgram& b, const ComparedPoint& wrong) {
+  RecordingEdit edit{.places = results_of_line(b, wrong.event, wrong.value, true),
+                     .instead = true,
+                     .text = fmt::format("without {}, {}", wrong.op, wrong.place)};
+  edit.reduced.emplace();
+  for (std::size_t rank = 0; rank < b.ranks; ++rank) edit.reduced->groups.push_back({rank});
+  return edit;
 }
 
 std::vector<BackwardEdit> added_in_backward(const RecordedProgram& b) {

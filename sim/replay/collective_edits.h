@@ -35,6 +35,9 @@ struct BackwardEdit {
 /// up the gradients which it takes.
 std::vector<BackwardEdit> added_in_backward(const RecordedProgram& b);
 
+/// Leaves out the collectives of a line, whose result is wrong and whose operand is A's value.
+RecordingEdit without_collective(const RecordedProgram& b, const ComparedPoint& wrong);
+
 /// The result of a gather to which no gradient comes back: a call has less gradients than in A, or
 /// takes the rank's own part beside those of others. `names`: of B, from its first event on.
 std::optional<BlamedValue> gradient_stop(const PointsOfA& a, const RecordedProgram& b,

@@ -104,11 +104,11 @@ bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
 }
 
 // A mask of the words that a rank has is its own, as are their numbers from its first one on, whose
-// sums or largest are A's by chance. A sum over ranks shows whether they are right.
+// sums are A's by chance. A sum over ranks shows whether they are right.
 bool may_be_of_mask(const Explained& all, DType dtype) {
   const bool by_chance = all.held == ValueHeld::kTerms && unit_roundoff(dtype) == 0;
   const bool no_part = all.held == ValueHeld::kWrong || all.held == ValueHeld::kScaled;
-  return no_part || all.largest || by_chance;
+  return no_part || by_chance;
 }
 
 bool is_parameter(const ComparedPoint& point, const PointsOfA& a) {
@@ -545,7 +545,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
     if (from.suspect->cause.held == ValueHeld::kTerms) ends_agree_ = false;
     value = *from.suspect;
     value.follows = false;
-    value.taken_at = point.place;
+    value.taken = {.place = point.place, .key = point.key};
     value.what += fmt::format("; {} takes it as the whole", taker_text(point));
   }
   if (is_told(wrong_, value)) {

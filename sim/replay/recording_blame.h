@@ -31,14 +31,19 @@ struct RecordingEdit {
   std::string text;                 ///< "dist.all_reduce(y)    # of ..."
 };
 
+struct TakenBy {
+  std::string place, key;  ///< as in ComparedPoint
+};
+
 /// A value of B that is not A's.
 struct BlamedValue {
   ComparedPoint point;  ///< its parts are left out
   std::string what;     ///< "2 times A's value"
   Explained cause;
   std::vector<std::string> through;  ///< moves and collectives between A's values and it
-  std::string taken_at = {};         ///< the place of a call that takes a term as the whole
+  TakenBy taken = {};                ///< a call that takes a term as the whole
   std::string end = {};              ///< the parameter or gradient that shows it after the step
+  bool of_right = false;             ///< a collective made it of A's value
   bool follows = false;              ///< computed from one that is wrong
 };
 

@@ -161,7 +161,7 @@ class BlameRecordings(Program):
                 ("vocabulary", "local_largest", "scores.max(-1)", "op=dist.ReduceOp.MAX)"),
                 ("vocabulary", "no_sum_of_gradients", "    loss.backward()", "all_reduce(gradient"),
                 ("vocabulary", "no_sum_of_scores", "total = powers.sum", "+ dist.all_reduce(y)"),
-                ("vocabulary", "target_not_masked", "picked = (scores", "aten.gather.default"),
+                ("vocabulary", "target_not_masked", "picked = (scores", "aten.squeeze.dim"),
                 ("rows", "averaged_sum", "parameter.grad /= world", "0.333333 times A's value"),
                 ("rows", "no_sum_of_biases", "        loss.backward()", "all_reduce(gradient"),
                 ("rows", "mean_of_own_rows", "        loss.backward()", "2.bias.grad"),
@@ -257,7 +257,8 @@ class BlameRecordings(Program):
                 ("tied_stages", "not_reduced", "table.grad", "a term on each rank: their sum over "
                  "ranks 0, 1 is A's value, and no collective adds them up"),
                 ("tied_stages", "averaged", "table.grad", "0.5 times A's value"),
-                ("bucket", "bound_times_ranks", "0.weight.grad", "2 times A's value\n"),
+                ("bucket", "bound_times_ranks", "bucket.py:34",
+                 "2 times A's value; aten.clamp.default"),
                 ("bucket", "not_divided", "bucket.py:27", "2 times A's value; aten.slice.Tensor")):
             with self.subTest(f"{folder} {mistake}"):
                 right = self.fine("blame", FILES / folder / "one.json.gz",
