@@ -278,6 +278,30 @@ TEST_CASE("B-42 a group of several stages joins no roles, and other stages say w
   CHECK(ends.culprits == std::vector<std::int64_t>{kOdd});
 }
 
+// The groups of stages_dump(), but "pp" is a ring of two ranks, both of which send and receive.
+TEST_CASE("B-42 ranks of rings run one program, of which three are more than one") {
+  Dumps dumps;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    std::vector<Entry> all;
+    for (std::int64_t step = 1; step <= 2; ++step) {
+      for (Entry entry : ring_step(rank / 2, 2, step)) {
+        entry.group = "pp";
+        all.push_back(entry);
+      }
+      all.push_back({.line = 25, .group = "dp"});
+    }
+    const bool odd = rank == kOdd;
+    all.push_back({.op = odd ? "broadcast" : "all_reduce",
+                   .line = odd ? 31 : 30,
+                   .group = "world",
+                   .pending = true});
+    dumps.add_file("rank_" + std::to_string(rank), stages_dump(rank, all).dump());
+  }
+  const Autopsy found = dumps.autopsy();
+  CHECK(found.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(found.line == 31);
+}
+
 // Stages of one rank each: a message to the next one and a sum over all, step by step.
 std::vector<Entry> stage_steps(std::int64_t rank, std::int64_t steps) {
   std::vector<Entry> all;

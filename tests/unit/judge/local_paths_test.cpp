@@ -192,6 +192,25 @@ TEST_CASE("V-33 an average that a step takes in each pass is told where it is ma
   }
 }
 
+TEST_CASE("V-33 a mean of each rank's own rows is told behind the gradients of several passes") {
+  const auto told = [](const char* mean, const char* factor) {
+    return told_of(walked("dp = 3", "x = \"f64[3, 4@dp, 4]\"\nw = \"f64[4, 3]\"",
+                          fmt::format("wl = w.to_local().detach().requires_grad_()\n"
+                                      "buf = torch.zeros([4, 3], dtype=torch.float64)\n"
+                                      "for i in range(3):\n    wl.grad = None\n"
+                                      "    (x.to_local()[i] @ wl).pow(2).{}().backward()\n"
+                                      "    buf = buf + wl.grad {}\n"
+                                      "dist.all_reduce(buf)\n"
+                                      "new = from_local(w.to_local() - 0.1 * buf, mesh=mesh)\n",
+                                      mean, factor)),
+                   "new");
+  };
+  CHECK(told("sum", "/ 12") == "verified");
+  // Pieces of 2, 2 and 0 rows.
+  check_tells(told("mean", "/ world_size"),
+              "wrong: cause.uneven-mean: what line 12 averages is a mean over dim 0");
+}
+
 TEST_CASE("V-33 a replica that each pass adds to a term is told, in all passes of the loop") {
   const auto told = [](int n, const char* add) {
     return told_of(walked(fmt::format("tp = {}", n), "a = \"f64[12@tp, 4]\"\nb = \"f64[4]\"",

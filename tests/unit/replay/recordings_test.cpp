@@ -221,6 +221,17 @@ TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by thei
   }
 }
 
+TEST_CASE("B-32 every value of a right program is found in A, though ranks lack calls of others") {
+  const RecordingBlame leaves =
+      blame_recordings(stored("mistakes/leaves/one"), stored("mistakes/leaves/none"));
+  CHECK(!leaves.found());
+  CHECK(leaves.on_the_way == 0);
+  // A gradient that a hook writes is looked at once, as in A.
+  const RecordedProgram right = stored("mistakes/hooked/one");
+  CHECK(blame_recordings(right, stored("mistakes/hooked/not_divided")).compared ==
+        blame_recordings(right, stored("mistakes/hooked/none")).compared);
+}
+
 TEST_CASE("B-28 the order of equal keys is the file's on another mesh") {
   const RecordedProgram recording = recorded("jumps");
   const CallProgram program = program_of(recording);
