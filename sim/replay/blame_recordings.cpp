@@ -301,23 +301,25 @@ std::vector<BlamedValue> added_too_often(const RecordingBlame& blame) {
 }
 
 // Less of an addend of them, at this line, or at each line like it.
-void try_less(const RecordingBlame& blame, const RecordedProgram& b, const std::string& key,
-              const auto& less, const auto& try_edit) {
+void try_less(const RecordingBlame& blame, const ComparedPrograms& both, const std::string& key,
+              const auto& try_edit) {
   for (const BlamedValue& value : added_too_often(blame)) {
     if (!blame.edits.empty()) break;
     const bool is_first = value.point.value == blame.wrong.front().point.value;
-    auto edit = less(value, is_first ? key : value.point.key);
+    auto edit = less_of(value, is_first ? key : value.point.key, both);
     try_edit(edit);
-    if (edit) edit->places = results_of_line(b, value.point.event, value.point.value, true);
+    if (edit) edit->places = results_of_line(both.b, value.point.event, value.point.value, true);
     try_edit(edit);
   }
 }
 
-std::optional<RecordingEdit> with_text(std::optional<RecordingEdit> edit,
-                                       const RecordingBlame& blame, const RecordedProgram& b) {
+// A term is added up before a call takes it as the whole.
+std::optional<RecordingEdit> sum_before_taken(const RecordingBlame& blame,
+                                              const ComparedPrograms& both) {
+  auto edit = sum_of_taken(blame.wrong.front(), both);
   if (!edit) return edit;
   const auto& [event, number] = edit->places.back();
-  edit->text = edit_text(blamed_line(b, event, number).point, blame.wrong.front().cause, 1);
+  edit->text = edit_text(blamed_line(both.b, event, number).point, blame.wrong.front().cause, 1);
   return edit;
 }
 
@@ -435,7 +437,8 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   if (blame.wrong.empty()) return blame;
   const std::string key = blame.wrong.front().point.key;
   const std::vector<Backward> backwards = backwards_of(b);
-  look_into(blame, a, b, of_a, names, groups);
+  const ComparedPrograms both{a, b, of_a, names, groups};
+  look_into(blame, both);
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
     RecordingBlame left = compare(points, gradient_noise, b, groups, names, together, &edit);
@@ -468,12 +471,8 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
   if (!of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
-  const auto less = [&](const BlamedValue& value, const std::string& at) {
-    return less_of(value, at, a, b, of_a, names, groups);
-  };
-  try_less(blame, b, key, less, try_edit);
-  const auto taken = [&] { return sum_of_taken(blame.wrong.front(), a, b, of_a, names, groups); };
-  if (blame.edits.empty()) try_edit(with_text(taken(), blame, b));
+  try_less(blame, both, key, try_edit);
+  if (blame.edits.empty()) try_edit(sum_before_taken(blame, both));
   if (terms && blame.edits.empty()) reduce_over_others(blame, b, groups, after);
   if (blame.edits.empty()) edit_one_by_one(blame, b, after);
   const auto stop = back && blame.edits.empty() ? gradient_stop(points, b, names) : std::nullopt;

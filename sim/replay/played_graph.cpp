@@ -503,13 +503,13 @@ class Lowering : Works {
 
   void regroup(const PlayedEdit& edit) {
     const auto dim = dim_along(program_.meshes[0].shape, edit.groups);
-    graph_.meshes.push_back({{"all", "alone"}, {graph_.world, 1}});
+    const bool alone = edit.groups[0].size() == 1;
+    const auto mesh = static_cast<std::int32_t>(alone ? graph_.meshes.size() : 0);
+    if (alone) graph_.meshes.push_back({{"all", "alone"}, {graph_.world, 1}});
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       GraphNode& one = graph_.nodes[i];
       if (played_.event_of[i] != event_ || one.kind != NodeKind::kCollective) continue;
-      if (one.rank < 0 && dim) one.group = {.mesh = 0, .dims = {*dim}};
-      if (one.rank < 0 && edit.groups[0].size() == 1)
-        one.group = {static_cast<std::int32_t>(graph_.meshes.size() - 1), {1}};
+      if (one.rank < 0 && (dim || alone)) one.group = {mesh, {alone ? 1 : *dim}};
       for (const std::vector<std::int64_t>& group : edit.groups) {
         const bool own = std::ranges::find(group, one.rank) != group.end();
         if (own || (one.rank < 0 && edit.groups.size() == 1)) one.group = group_of(group, 0);

@@ -124,22 +124,22 @@ class TakenAt {
     values_.ranks.insert(values_.ranks.end(), ranks.begin(), ranks.end());
     std::set<std::int32_t> given;
     std::size_t result = 0, operand = 0;
-    const auto add = [&](auto taken, std::size_t at, std::int32_t number) {
+    const auto add = [&](auto taken, std::size_t at, std::int32_t number, std::size_t look) {
       std::vector<TakenValue>& all = values_.*taken;
       if (at >= all.size()) all.resize(at + 1);
       all[at].number = number;
       const auto maker = made.find(number);
       if (maker != made.end()) all[at].made.emplace_back(maker->second, number);
-      const bool before =
-          is_collective(event) && taken == &TakenValues::operands && given.contains(number);
-      looks_.insert({before ? named_[number] : index, {taken, at, number, ranks}});
+      looks_.insert({look, {taken, at, number, ranks}});
     };
     for_each_given(event, [&](const EventValue& one) {
       given.insert(one.id.id);
-      add(&TakenValues::results, result++, one.id.id);
+      add(&TakenValues::results, result++, one.id.id, index);
     });
-    for_each_operand(event, ranks[0],
-                     [&](std::int32_t one) { add(&TakenValues::operands, operand++, one); });
+    for_each_operand(event, ranks[0], [&](std::int32_t one) {
+      const bool before = is_collective(event) && given.contains(one);
+      add(&TakenValues::operands, operand++, one, before ? named_[one] : index);
+    });
   }
 
   const RecordedProgram& program_;
@@ -284,12 +284,11 @@ CallEvents makers_of(const TakenValue& taken) {
 // Goes from a call that made a wrong value to what it took, as long as one operand is not A's.
 class Walk {
  public:
-  Walk(RecordingBlame& blame, const RecordedProgram& a, const RecordedProgram& b, PointNames of_a,
-       PointNames of_b, const std::vector<RankGroups>& groups)
-      : blame_(blame), a_(a), b_(b), groups_(groups) {
+  Walk(RecordingBlame& blame, const ComparedPrograms& both)
+      : blame_(blame), a_(both.a), b_(both.b), groups_(both.groups) {
     const ComparedPoint& first = blame.wrong.front().point;
-    of_a_ = events_of(a, std::move(of_a), first.key);
-    of_b_ = events_of(b, std::move(of_b), first.key);
+    of_a_ = events_of(a_, both.of_a, first.key);
+    of_b_ = events_of(b_, both.of_b, first.key);
     numbers_ = first.kind == PointKind::kEnd;
   }
 
@@ -362,8 +361,7 @@ class Walk {
 
 }  // namespace
 
-void look_into(RecordingBlame& blame, const RecordedProgram& a, const RecordedProgram& b,
-               PointNames of_a, PointNames of_b, const std::vector<RankGroups>& groups) {
+void look_into(RecordingBlame& blame, const ComparedPrograms& both) {
   const BlamedValue& first = blame.wrong.front();
   const bool end = first.point.kind == PointKind::kEnd && first.point.name.ends_with(".grad");
   const bool named = first.point.key.starts_with("call ") || first.point.kind == PointKind::kFlow;
@@ -371,18 +369,17 @@ void look_into(RecordingBlame& blame, const RecordedProgram& a, const RecordedPr
   if ((!named && !end) || first.point.op.empty()) return;
   if (first.cause.held != ValueHeld::kWrong && !scaled) return;
   constexpr int kMostLooks = 8;
-  Walk walk(blame, a, b, std::move(of_a), std::move(of_b), groups);
+  Walk walk(blame, both);
   for (int i = 0; i < kMostLooks && walk.look(); ++i) {
   }
 }
 
-std::optional<RecordingEdit> sum_of_taken(const BlamedValue& first, const RecordedProgram& a,
-                                          const RecordedProgram& b, PointNames of_a,
-                                          PointNames of_b, const std::vector<RankGroups>& groups) {
+std::optional<RecordingEdit> sum_of_taken(const BlamedValue& first, const ComparedPrograms& both) {
   if (first.cause.held != ValueHeld::kTerms || first.taken.key.empty()) return std::nullopt;
-  const CallEvents at_a = events_of(a, std::move(of_a), first.taken.key);
-  const CallEvents at_b = on_all_ranks(b, events_of(b, std::move(of_b), first.taken.key));
-  const TakenValues whole = taken_at(a, at_a), own = taken_at(b, at_b);
+  const auto& [a, b, of_a, of_b, groups] = both;
+  const CallEvents at_b = on_all_ranks(b, events_of(b, of_b, first.taken.key));
+  const TakenValues whole = taken_at(a, events_of(a, of_a, first.taken.key));
+  const TakenValues own = taken_at(b, at_b);
   if (whole.operands.size() != own.operands.size() || at_b.empty()) return std::nullopt;
   const std::vector<OtherOperand> others = other_operands(b, at_b, whole, own, {}, groups);
   if (others.size() != 1 || !same_cause(others[0].cause, first.cause)) return std::nullopt;
@@ -393,12 +390,11 @@ std::optional<RecordingEdit> sum_of_taken(const BlamedValue& first, const Record
 }
 
 std::optional<RecordingEdit> less_of(const BlamedValue& first, const std::string& key,
-                                     const RecordedProgram& a, const RecordedProgram& b,
-                                     PointNames of_a, PointNames of_b,
-                                     const std::vector<RankGroups>& groups) {
+                                     const ComparedPrograms& both) {
   if (first.cause.held != ValueHeld::kWrong) return std::nullopt;
-  const TakenValues at_a = taken_at(a, events_of(a, std::move(of_a), key));
-  const TakenValues at_b = taken_at(b, events_of(b, std::move(of_b), key));
+  const auto& [a, b, of_a, of_b, groups] = both;
+  const TakenValues at_a = taken_at(a, events_of(a, of_a, key));
+  const TakenValues at_b = taken_at(b, events_of(b, of_b, key));
   const bool alike =
       at_a.operands.size() == at_b.operands.size() && at_a.results.size() == at_b.results.size();
   if (!alike) return std::nullopt;
