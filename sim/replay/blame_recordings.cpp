@@ -17,6 +17,7 @@
 #include "sim/replay/event_flow.h"
 #include "sim/replay/points_of_ranks.h"
 #include "sim/replay/recorded_types.h"
+#include "sim/replay/scaled_gradient.h"
 #include "sim/replay/taken_values.h"
 #include "tensor/host.h"
 
@@ -85,6 +86,11 @@ RecordingBlame compare(const PointsOfA& a, double gradient_noise, const Recorded
   return blame;
 }
 
+// Terms whose sum is a multiple of A's value.
+bool is_scaled_sum(const Explained& cause) {
+  return cause.held == ValueHeld::kWrong && cause.factor != 1;
+}
+
 enum class Edited { kGradients, kFirst, kAlike, kPlace, kLine };
 
 // The lines that make the value right.
@@ -126,7 +132,8 @@ void add_places(const ComparedPoint& point, RecordingEdit& edit) {
 std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const RecordedProgram& b,
                                      Edited what) {
   const Explained& cause = blame.wrong.front().cause;
-  if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return std::nullopt;
+  const bool scaled = cause.held == ValueHeld::kScaled || is_scaled_sum(cause);
+  if (cause.held != ValueHeld::kTerms && !scaled) return std::nullopt;
   RecordingEdit edit;
   const ComparedPoint* first = nullptr;
   std::size_t points = 0;
@@ -329,14 +336,18 @@ std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   constexpr std::size_t kMostFactors = 3;
   std::vector<double> all;
   if (blame.first_factor == 1) return all;
-  for (const BlamedValue& one : blame.wrong) {
-    const double own = one.cause.factor;
+  const auto add = [&](double own) {
     const auto is_own = [&](double factor) {
       return std::fabs(factor - own) <= 1e-3 * std::fabs(factor);
     };
-    const bool scaled = one.cause.held == ValueHeld::kScaled && !is_own(1);
-    if (scaled && all.size() < kMostFactors && std::ranges::none_of(all, is_own))
+    if (!is_own(1) && all.size() < kMostFactors && std::ranges::none_of(all, is_own))
       all.push_back(own);
+  };
+  for (const BlamedValue& one : blame.wrong) {
+    const bool sum = is_scaled_sum(one.cause);
+    // The program may average the terms.
+    if (sum) add(one.cause.factor / static_cast<double>(one.point.ranks.size()));
+    if (sum || one.cause.held == ValueHeld::kScaled) add(one.cause.factor);
   }
   return all;
 }
@@ -438,6 +449,7 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   const std::string key = blame.wrong.front().point.key;
   const std::vector<Backward> backwards = backwards_of(b);
   const ComparedPrograms both{a, b, of_a, names, groups};
+  look_for_scale(blame, points, both);
   look_into(blame, both);
   const auto after = [&](const RecordingEdit& edit) {
     ++blame.tried;
@@ -466,7 +478,9 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   const bool terms = blame.wrong.front().cause.held == ValueHeld::kTerms;
   if (!terms && blame.edits.empty()) reduce_over_others(blame, b, groups, after);
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
-  const bool of_loss = late && !blame.right_loss && blame.wrong.front().point.place.empty();
+  const BlamedValue& now = blame.wrong.front();
+  const bool no_line = late && !blame.right_loss && now.point.place.empty();
+  const bool of_loss = no_line || is_scaled_sum(now.cause);
   if (of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
   if (!of_loss) blame_loss(blame, b, backwards, after);

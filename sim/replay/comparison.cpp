@@ -58,13 +58,6 @@ bool is_added_behind(const BlamedValue& gradient, const BlamedValue& parameter) 
   });
 }
 
-// Equal terms that a collective has made are no terms.
-void as_share(Explained& all) {
-  if (all.held != ValueHeld::kTerms || all.factor != 1 || all.largest) return;
-  const double share = 1 / static_cast<double>(all.groups.groups[0].size());
-  all = {.held = ValueHeld::kScaled, .off = all.off, .factor = share, .groups = {}};
-}
-
 bool is_scaling(const ComparedPoint& point) {
   const std::string_view op = bare_op(point.op);
   return point.by_number && (op == "div" || op == "mul");
@@ -139,6 +132,12 @@ bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
 }
 
 }  // namespace
+
+void as_share(Explained& all) {
+  if (all.held != ValueHeld::kTerms || all.factor != 1 || all.largest) return;
+  const double share = 1 / static_cast<double>(all.groups.groups[0].size());
+  all = {.held = ValueHeld::kScaled, .off = all.off, .factor = share, .groups = {}};
+}
 
 bool same_cause(const Explained& a, const Explained& b) {
   return a.held == b.held && a.largest == b.largest &&
@@ -376,31 +375,32 @@ std::int64_t RecordingComparison::drop_harmless() {
 Explained RecordingComparison::explained(const ComparedPoint& point, const PointPart& a,
                                          const Followed& from, double terms) {
   const std::vector<PointPart>& parts = point.parts;
-  const Ranks& ranks = point.ranks;
   const bool late = is_late(point) || from.of_gradient;
   const double largest = largest_finite(a.elements);
   const DType dtype = coarser(a.dtype, parts[0].dtype);
   coarsest_ = coarser(coarsest_, dtype);
   const bool integral = is_integral(dtype);
-  const double rounding = rounding_of(late ? coarsest_ : dtype);
   // Behind a wrong value a right one is as near as if there had been none.
   const double off = from.wrong < 0 ? from.off : 0;
+  const double rounding = rounding_of(late ? coarsest_ : dtype);
   double allowed = integral ? 0 : std::max(rounding, kAmplifiedDrift * off) * largest;
   if (!integral && from.wrong < 0) allowed += term_rounding(dtype) * terms;
   if (late) allowed += term_rounding(coarsest_) * gradient_noise_;
-  Explained found = explain(a, std::max(allowed, kTiny), parts, ranks, groups_);
+  Explained found = explain(a, std::max(allowed, kTiny), parts, point.ranks, groups_);
   const bool wrong = found.held == ValueHeld::kWrong;
   if (wrong && may_turn(point, a, allowed)) found.held = ValueHeld::kUnknown;
+  if (wrong && point.kind == PointKind::kGradient)
+    found.factor = factor_of_sum(a, std::max(allowed, kTiny), parts, point.ranks, groups_);
   const double far = found.off;
   const bool vague = !a.elements.empty() && allowed > kNoMeaning * largest;
   if (late && largest <= kMeaning * allowed) found.off = 0;  // rounding alone, as of a sum of zero
-  const bool rounded_off = integral && off > 0;
-  if (found.held != ValueHeld::kRight && (vague || rounded_off)) found.held = ValueHeld::kUnknown;
+  if (found.held != ValueHeld::kRight && (vague || (integral && off > 0)))
+    found.held = ValueHeld::kUnknown;
   // Each rank's own may pass for the whole if much is allowed, as of gradients in 16 bits.
   constexpr double kFar = 16;
   const bool own = found.held == ValueHeld::kRight && far > kFar * rounding_of(dtype);
   if (!own || are_equal(parts)) return found;
-  return nearer_terms(a, far * largest, parts, ranks, groups_).value_or(found);
+  return nearer_terms(a, far * largest, parts, point.ranks, groups_).value_or(found);
 }
 
 // Optimizers that divide by the size of a gradient make a step of full length for an element that
@@ -452,7 +452,7 @@ BlamedValue RecordingComparison::blamed(const ComparedPoint& point, const Explai
                                         const Told& told, const Followed& from) const {
   const bool wrong = all.held == ValueHeld::kWrong;
   BlamedValue value{.point = point,
-                    .what = wrong ? told.elements : text_of_cause(all),
+                    .what = wrong ? told.elements + text_of_factor(all) : text_of_cause(all),
                     .cause = all,
                     .through = from.through,
                     .follows = from.wrong >= 0};

@@ -22,6 +22,8 @@ constexpr double kTermRoundingsOfHalves = 4;  // kernels add up in f32
 constexpr double kNoMeaning = 0.25;           // beyond, nothing can be said
 
 bool same_cause(const Explained& a, const Explained& b);
+/// Equal terms that a collective has made are no terms.
+void as_share(Explained& all);
 
 /// Facts about a value of B.
 struct Followed {
@@ -151,13 +153,12 @@ class RecordingComparison {
   std::set<std::int32_t> losses_;
   MicroBatches micro_batches_;
   bool ends_agree_ = true, backward_ = false, wrong_loss_ = false, right_loss_ = false;
-  std::int64_t ends_ = 0;
+  std::int64_t ends_ = 0, compared_ = 0;
   DType coarsest_ = DType::kF64;
   double drift_ = 0;
   std::map<MessageRoute, std::deque<Followed>> messages_;  // on their way
   std::map<std::int32_t, std::size_t> made_;  // by value: the event, of a line of the program
   Writers writers_;                           // of gradients, since backward
-  std::int64_t compared_ = 0;
 };
 
 }  // namespace shardlab

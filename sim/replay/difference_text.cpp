@@ -190,6 +190,12 @@ std::string changes_text(const std::vector<PointPart>& ends, const std::vector<P
   return texts.size() == 1 ? "; its change is " + texts[0] + " times A's" : "";
 }
 
+std::string text_of_factor(const Explained& all) {
+  return all.factor == 1
+             ? ""
+             : fmt::format("; their sum is {} times A's value", number_text(all.factor));
+}
+
 std::string text_of_cause(const Explained& all) {
   if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
   if (all.largest) {

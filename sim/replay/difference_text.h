@@ -12,6 +12,8 @@ namespace shardlab {
 std::string number_text(double value);
 /// "a term on each rank: their sum over ranks 0, 1 is A's value", "2 times A's value".
 std::string text_of_cause(const Explained& all);
+/// "; their sum is 2 times A's value", of wrong parts; empty: it is no multiple.
+std::string text_of_factor(const Explained& all);
 
 bool has_one_size(const PointPart& part, const PointPart& whole);
 /// Elements of two parts of one size that are further apart than rounding.

@@ -444,6 +444,15 @@ class Explainer : private Matcher {
   }
 };
 
+// With that of all ranks that have the value, if it is none of them.
+std::vector<RankGroups> with_group_of(const Ranks& ranks, std::vector<RankGroups> groups) {
+  const bool known = ranks.size() < 2 || std::ranges::any_of(groups, [&](const RankGroups& one) {
+                       return one.groups.size() == 1 && one.groups[0] == ranks;
+                     });
+  if (!known) groups.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
+  return groups;
+}
+
 }  // namespace
 
 double rounding_of(DType dtype) {
@@ -493,14 +502,28 @@ std::optional<Dims> missing_element(const PointPart& whole, double allowed,
 
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                   const Ranks& ranks, const std::vector<RankGroups>& groups, bool open) {
-  Explainer explainer(whole, allowed, open);
-  const bool known = ranks.size() < 2 || std::ranges::any_of(groups, [&](const RankGroups& one) {
-                       return one.groups.size() == 1 && one.groups[0] == ranks;
-                     });
-  if (known) return explainer.explain(parts, ranks, groups);
-  std::vector<RankGroups> all = groups;
-  all.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
-  return explainer.explain(parts, ranks, all);
+  return Explainer(whole, allowed, open).explain(parts, ranks, with_group_of(ranks, groups));
+}
+
+double factor_of_sum(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
+                     const Ranks& ranks, const std::vector<RankGroups>& groups) {
+  constexpr std::size_t kFewest = 4;    // less elements are a multiple by chance
+  constexpr double kSameFactor = 1e-3;  // as a part of it
+  if (whole.elements.size() < kFewest) return 1;
+  for (const RankGroups& one : with_group_of(ranks, groups)) {
+    std::vector<PointPart> sums;
+    for (const Ranks& group : one.groups) {
+      auto sum = reduced_over(group, parts, ranks);
+      if (sum) sums.push_back(std::move(*sum));
+    }
+    if (sums.size() * one.groups[0].size() != ranks.size()) continue;
+    const std::vector<double> factors = factors_of_parts(whole, allowed, sums);
+    const auto is_first = [&](double factor) {
+      return std::fabs(factor - factors[0]) <= kSameFactor * std::fabs(factor);
+    };
+    if (!factors.empty() && std::ranges::all_of(factors, is_first)) return factors[0];
+  }
+  return 1;
 }
 
 std::optional<Explained> nearer_terms(const PointPart& whole, double error,

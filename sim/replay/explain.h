@@ -15,8 +15,9 @@ enum class ValueHeld : std::uint8_t { kRight, kTerms, kScaled, kUnknown, kWrong 
 
 struct Explained {
   ValueHeld held = ValueHeld::kWrong;
-  double off = 0;          ///< the largest error, as a part of the largest element
-  double factor = 1;       ///< kScaled; of terms: 1 / their number if the whole is their average
+  double off = 0;  ///< the largest error, as a part of the largest element
+  /// kScaled; of terms: 1 / their number if the whole is their average; kWrong: factor_of_sum()
+  double factor = 1;
   RankGroups groups = {};  ///< over which terms are added
   bool largest = false;    ///< of terms: the whole is not their sum, but the largest of them
 };
@@ -38,6 +39,11 @@ Explained explain(const PointPart& whole, double allowed, const std::vector<Poin
 std::optional<Explained> nearer_terms(const PointPart& whole, double error,
                                       const std::vector<PointPart>& parts, const Ranks& ranks,
                                       const std::vector<RankGroups>& groups);
+
+/// How many times the whole the sum of terms over a group is, as of gradients of a loss that has a
+/// factor; 1: there is none, or the whole has too few elements to tell.
+double factor_of_sum(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
+                     const Ranks& ranks, const std::vector<RankGroups>& groups);
 
 /// The parts of a group, of those of `ranks`, added up, or the largest of them; none: a rank has
 /// none, or they differ in shape.

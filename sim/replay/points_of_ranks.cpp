@@ -90,8 +90,10 @@ bool PointsOfRanks::whole(ComparedPoint& point) {
 void PointsOfRanks::keep_whole_model(ComparedPoint& point) const {
   const auto whole = a_.find(point.key);
   if (whole == a_.end() || whole->second.empty()) return;
-  const auto gives_whole = [&](const PointPart& part) {
-    return part.shape == whole->second[0].shape;
+  const Dims& all = whole->second[0].shape;
+  const auto gives_whole = [&](const PointPart& part) {  // or some of its rows
+    return part.shape.size() == all.size() && !all.empty() &&
+           std::equal(all.begin() + 1, all.end(), part.shape.begin() + 1);
   };
   if (std::ranges::none_of(point.parts, gives_whole)) return;
   leave_out(point, [&](std::size_t i) { return !gives_whole(point.parts[i]); });

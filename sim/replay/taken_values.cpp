@@ -267,7 +267,7 @@ std::vector<OtherOperand> other_operands(const RecordedProgram& b, const CallEve
     if (reduction_of(b.events[call[0]]) && cause.held == ValueHeld::kTerms) continue;
     const bool leaves = cause.held == ValueHeld::kRight && leaves_out(*shared, taken);
     if ((cause.held == ValueHeld::kRight && !leaves) || cause.held == ValueHeld::kUnknown) continue;
-    if (leaves) cause.held = ValueHeld::kWrong;
+    if (leaves) cause.held = ValueHeld::kUnknown;
     all.push_back({i, std::move(cause), leaves});
   }
   return all;
