@@ -89,23 +89,22 @@ Bound bound_of_text(const SourcePtr& source, const Environment& environment, Uni
   return bound;
 }
 
-Bound read_bound(const SourcePtr& file, const TomlEntry& entry, const Environment& environment,
-                 Units units) {
+Bound read_bound(const TomlEntry& entry, const Environment& environment, Units units) {
   if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
     return bound_of_text(*text, environment, units);
   }
   if (!std::holds_alternative<std::int64_t>(entry.value.value)) {
-    refuse_kind(file, entry.value, entry.key, "an integer or a string like \"<= 2\"");
+    refuse_kind(entry.value, entry.key, "an integer or a string like \"<= 2\"");
   }
-  const std::int64_t value = read_integer(file, entry);
-  return {.value = value, .text = fmt::format("{}", value), .where = {file, entry.value.span}};
+  const std::int64_t value = read_integer(entry);
+  return {.value = value, .text = fmt::format("{}", value), .where = entry.value.where};
 }
 
 class ExpectReader {
  public:
   ExpectReader(const TomlSection& expect, const Environment& environment,
                const std::vector<std::string>& values)
-      : expect_(expect), file_(expect.file), environment_(environment), values_(values) {}
+      : expect_(expect), environment_(environment), values_(values) {}
 
   Expectation read() {
     for (const TomlEntry& entry : *expect_.table) read_entry(entry);
@@ -117,7 +116,7 @@ class ExpectReader {
     if (entry.key == "collectives") {
       read_bounds(entry, collective_names(), Units::kNone, out_.collectives.emplace());
     } else if (entry.key == "bytes")
-      out_.bytes = read_bound(file_, entry, environment_, Units::kBytes);
+      out_.bytes = read_bound(entry, environment_, Units::kBytes);
     else if (entry.key == "memory") {
       read_bounds(entry, memory_keys(), Units::kBytes, out_.memory);
     } else if (entry.key == "grads") {
@@ -135,17 +134,17 @@ class ExpectReader {
     } else if (entry.key == "cause" || entry.key == "line") {
       read_mistake(entry);
     } else if (entry.key == "not_verified") {
-      out_.not_verified = read_bound(file_, entry, environment_, Units::kNone);
+      out_.not_verified = read_bound(entry, environment_, Units::kNone);
     } else if (entry.key == "outcomes") {
       read_bounds(entry, outcome_keys(), Units::kNone, out_.outcomes);
     } else if (entry.key == "graph") {
-      out_.graph = {read_text(file_, entry)->text(), expect_.where(entry)};
+      out_.graph = {read_text(entry)->text(), entry.where};
     } else if (entry.key == "checkpoint") {
-      out_.checkpoint = {read_text(file_, entry)->text(), expect_.where(entry)};
+      out_.checkpoint = {read_text(entry)->text(), entry.where};
     } else if (entry.key == "graph_breaks") {
-      out_.graph_breaks = read_bound(file_, entry, environment_, Units::kNone);
+      out_.graph_breaks = read_bound(entry, environment_, Units::kNone);
     } else if (entry.key == "graphs") {
-      out_.graphs = read_bound(file_, entry, environment_, Units::kNone);
+      out_.graphs = read_bound(entry, environment_, Units::kNone);
     } else if (entry.key == "transports") {
       read_transports(entry);
     } else
@@ -154,15 +153,21 @@ class ExpectReader {
 
   void read_transports(const TomlEntry& entry) {
     out_.transports.emplace();
-    for (const TomlValue& value : read_array(file_, entry)) {
-      const auto* text = std::get_if<SourcePtr>(&value.value);
-      if (text == nullptr) refuse_kind(file_, value, "transports", "the name of a transport");
-      const std::optional<Transport> transport = parse_transport((*text)->text());
+    each_name(entry, "the name of a transport", [&](const ExpectedName& one) {
+      const std::optional<Transport> transport = parse_transport(one.name);
       if (!transport) {
-        expect_.where(value).refuse(fmt::format("there is no transport '{}'", (*text)->text()),
-                                    suggest((*text)->text(), transport_names()));
+        one.where.refuse(fmt::format("there is no transport '{}'", one.name),
+                         suggest(one.name, transport_names()));
       }
       out_.transports->push_back(*transport);
+    });
+  }
+
+  static void each_name(const TomlEntry& entry, std::string_view wanted, const auto& take) {
+    for (const TomlValue& value : read_array(entry)) {
+      const auto* text = std::get_if<SourcePtr>(&value.value);
+      if (text == nullptr) refuse_kind(value, entry.key, wanted);
+      take(ExpectedName{(*text)->text(), value.where});
     }
   }
 
@@ -171,20 +176,18 @@ class ExpectReader {
   // A table of bounds; errors name it by its key.
   void read_bounds(const TomlEntry& entry, const std::vector<std::string>& keys, Units units,
                    Bounds& bounds) {
-    const TomlSection section{file_, entry.key, &read_table(file_, entry)};
+    const TomlSection section = section_of(entry, entry.key);
     section.check_keys(keys);
     for (const TomlEntry& one : *section.table) {
-      bounds.emplace_back(one.key, read_bound(file_, one, environment_, units));
+      bounds.emplace_back(one.key, read_bound(one, environment_, units));
     }
   }
 
   void read_gradients(const TomlEntry& entry) {
-    for (const TomlValue& value : read_array(file_, entry)) {
-      const auto* text = std::get_if<SourcePtr>(&value.value);
-      if (text == nullptr) refuse_kind(file_, value, "grads", "the name of an input");
-      check_value((*text)->text(), expect_.where(value));
-      out_.gradients.push_back({(*text)->text(), expect_.where(value)});
-    }
+    each_name(entry, "the name of an input", [&](const ExpectedName& one) {
+      check_value(one.name, one.where);
+      out_.gradients.push_back(one);
+    });
   }
 
   void check_value(const std::string& name, const Where& where) const {
@@ -196,29 +199,29 @@ class ExpectReader {
 
   void read_implicit(const TomlEntry& entry) {
     static const std::vector<std::string> kNames(kImplicitNames.begin(), kImplicitNames.end());
-    out_.implicit = static_cast<ImplicitRedistribution>(read_choice(file_, entry, kNames));
+    out_.implicit = static_cast<ImplicitRedistribution>(read_choice(entry, kNames));
   }
 
   void read_verify(const TomlEntry& entry) {
     static const std::vector<std::string> kNames = {"every", "outputs", "none"};
-    out_.verify = static_cast<Verify>(read_choice(file_, entry, kNames));
+    out_.verify = static_cast<Verify>(read_choice(entry, kNames));
   }
 
   void read_verdict(const TomlEntry& entry) {
     static const std::vector<std::string> kNames = {"mismatch", "deadlock"};
-    out_.verdict = static_cast<ExpectedVerdict>(read_choice(file_, entry, kNames));
+    out_.verdict = static_cast<ExpectedVerdict>(read_choice(entry, kNames));
   }
 
   void read_mistake(const TomlEntry& entry) {
     static const std::vector<std::string> kIds(causes::kAll.begin(), causes::kAll.end());
     if (!out_.mistake) out_.mistake.emplace();
     if (entry.key == "cause") {
-      out_.mistake->cause = kIds[read_choice(file_, entry, kIds)];
-      out_.mistake->cause_where = expect_.where(entry);
+      out_.mistake->cause = kIds[read_choice(entry, kIds)];
+      out_.mistake->cause_where = entry.where;
       return;
     }
-    const std::int64_t line = read_integer(file_, entry);
-    out_.mistake->line_where = expect_.where(entry);
+    const std::int64_t line = read_integer(entry);
+    out_.mistake->line_where = entry.where;
     if (line < 1 || line > INT32_MAX) {
       out_.mistake->line_where.refuse(
           fmt::format("line is {}; it must be a line of the program", line),
@@ -228,15 +231,15 @@ class ExpectReader {
   }
 
   void read_tolerance(const TomlEntry& entry) {
-    const TomlSection section{file_, "tolerance", &read_table(file_, entry)};
+    const TomlSection section = section_of(entry, entry.key);
     std::vector<std::string> known;
     for (int i = 0; i < kDTypeCount; ++i) known.emplace_back(to_string(static_cast<DType>(i)));
     section.check_keys(known);
     for (const TomlEntry& one : *section.table) {
-      const double value = to_double(read_number(file_, one));
+      const double value = to_double(read_number(one));
       if (!(value >= 0) || !std::isfinite(value)) {
-        section.where(one.value).refuse("a tolerance must be a finite number of 0 or more",
-                                        "write a number such as 1e-5");
+        one.value.where.refuse("a tolerance must be a finite number of 0 or more",
+                               "write a number such as 1e-5");
       }
       out_.tolerance.emplace_back(*parse_dtype(one.key), value);
     }
@@ -245,21 +248,21 @@ class ExpectReader {
   void read_error(const TomlEntry& entry) {
     static const std::vector<std::string> kKinds = {"Unsupported", "Runtime", "Value", "Internal",
                                                     "Assert"};
-    const TomlSection section{file_, "error", &read_table(file_, entry)};
+    const TomlSection section = section_of(entry, entry.key);
     section.check_keys({"kind", "contains"});
-    ExpectedError error{.where = section.where(entry)};
+    ExpectedError error{.where = entry.where};
     if (const TomlEntry* kind = section.find("kind")) {
-      error.kind = static_cast<ErrorKind>(read_choice(file_, *kind, kKinds));
+      error.kind = static_cast<ErrorKind>(read_choice(*kind, kKinds));
     }
     if (const TomlEntry* contains = section.find("contains")) {
-      error.contains = read_text(file_, *contains)->text();
+      error.contains = read_text(*contains)->text();
     }
     out_.error = std::move(error);
   }
 
   void read_type(const TomlEntry& entry) {
     constexpr std::string_view kGrad = ".grad";
-    ExpectedType type{.name = entry.key, .where = expect_.where(entry)};
+    ExpectedType type{.name = entry.key, .where = entry.where};
     type.of_gradient = entry.key.ends_with(kGrad);
     if (type.of_gradient) type.name.resize(type.name.size() - kGrad.size());
     if (std::holds_alternative<TomlTable>(entry.value.value)) {
@@ -268,12 +271,11 @@ class ExpectReader {
                         fmt::format("write \"{}.grad\" in quotes", entry.key));
     }
     check_value(type.name, type.where);
-    type.type = resolve_type(read_text(file_, entry), environment_);
+    type.type = resolve_type(read_text(entry), environment_);
     out_.types.push_back(std::move(type));
   }
 
   const TomlSection& expect_;
-  const SourcePtr& file_;
   const Environment& environment_;
   const std::vector<std::string>& values_;
   Expectation out_;
@@ -283,10 +285,8 @@ class ExpectReader {
 
 Expectation read_expectation(const TomlSection& root, const Environment& environment,
                              const std::vector<std::string>& values) {
-  const TomlEntry* entry = root.find("expect");
-  if (entry == nullptr) return {};
-  const TomlSection expect{root.file, "[expect]", &read_table(root.file, *entry)};
-  return ExpectReader(expect, environment, values).read();
+  const auto expect = root.section("expect");
+  return expect ? ExpectReader(*expect, environment, values).read() : Expectation();
 }
 
 }  // namespace shardlab

@@ -27,26 +27,17 @@ namespace shardlab {
 
 namespace {
 
-const std::vector<std::string>& top_keys() {
-  static const std::vector<std::string> kKeys = {
-      "title",   "about",   "seed",      "world",   "mesh",     "params",
-      "matrix",  "inputs",  "program",   "expect",  "topology", "rule",
-      "planner", "weights", "reference", "backend", "transport"};
-  return kKeys;
-}
-
 std::string optional_text(const TomlSection& root, std::string_view key) {
   const TomlEntry* entry = root.find(key);
-  return entry ? read_text(root.file, *entry)->text() : "";
+  return entry ? read_text(*entry)->text() : "";
 }
 
 std::optional<PlannerKind> read_planner(const TomlSection& root) {
   const TomlEntry* entry = root.find("planner");
   if (entry == nullptr) return std::nullopt;
-  const std::string name(read_text(root.file, *entry)->text());
+  const std::string name(read_text(*entry)->text());
   if (const auto planner = parse_planner(name)) return planner;
-  root.where(*entry).refuse(fmt::format("no planner is called '{}'", name),
-                            "greedy, graph or bytes");
+  entry->where.refuse(fmt::format("no planner is called '{}'", name), "greedy, graph or bytes");
 }
 
 std::string text_of_file(const std::string& path, const std::string& fix) {
@@ -72,41 +63,37 @@ std::string text_of_file(const std::string& path, const std::string& fix) {
 }
 
 // Several scenarios may have the same program.
-SourcePtr read_program_file(const TomlSection& section, const TomlEntry& entry) {
-  const std::string path =
-      path_in_folder_of(section.file->file(), read_text(section.file, entry)->text());
+SourcePtr read_program_file(const TomlEntry& entry) {
+  const std::string path = path_in_folder_of(entry.where.source->file(), read_text(entry)->text());
   try {
     return std::make_shared<const SourceText>(
         path, text_of_file(path, "give the path of a program, from the folder of the scenario"));
   } catch (const Error& error) {
-    section.where(entry.value).refuse(error.summary(), fix_of(error));
+    entry.value.where.refuse(error.summary(), fix_of(error));
   }
 }
 
 // The code of [program] or [reference]; null without the table.
 std::shared_ptr<const ast::Program> read_code(const TomlSection& root, const std::string& table) {
-  const TomlEntry* entry = root.find(table);
-  if (entry == nullptr) return nullptr;
-  const std::string name = fmt::format("[{}]", table);
-  const TomlSection section{root.file, name, &read_table(root.file, *entry)};
-  section.check_keys({"code", "file"});
-  const TomlEntry *code = section.find("code"), *file = section.find("file");
+  const auto section = root.section(table);
+  if (!section) return nullptr;
+  section->check_keys({"code", "file"});
+  const TomlEntry *code = section->find("code"), *file = section->find("file");
   if (code != nullptr && file != nullptr) {
-    section.where(*file).refuse(name + " with code and with a file", "leave one of them out");
+    file->where.refuse(section->name + " with code and with a file", "leave one of them out");
   }
   if (code == nullptr && file == nullptr) {
-    section.where(*entry).refuse(name + " without code",
-                                 "add code = \"\"\"...\"\"\", or file = \"program.py\"");
+    section->where.refuse(section->name + " without code",
+                          "add code = \"\"\"...\"\"\", or file = \"program.py\"");
   }
-  const SourcePtr text =
-      code != nullptr ? read_text(root.file, *code) : read_program_file(section, *file);
+  const SourcePtr text = code != nullptr ? read_text(*code) : read_program_file(*file);
   return std::make_shared<const ast::Program>(parse_program(text));
 }
 
 std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
   if (auto program = read_code(root, "program")) return program;
   return std::make_shared<const ast::Program>(
-      parse_program(std::make_shared<const SourceText>(root.file->file(), "")));
+      parse_program(std::make_shared<const SourceText>(root.where.source->file(), "")));
 }
 
 // A reference that names no value of the program would be compared with nothing.
@@ -119,7 +106,7 @@ void check_reference(const TomlSection& root, const ast::Program& program,
   }
   const std::string fix = known.empty() ? "name a value in [program]"
                                         : fmt::format("name one of: {}", text_of_list(known, ", "));
-  root.where(*root.find("reference")).refuse("[reference] names no value of [program]", fix);
+  root.find("reference")->where.refuse("[reference] names no value of [program]", fix);
 }
 
 /// The keys that a setting may name, in their full form.
@@ -129,7 +116,7 @@ std::vector<std::string> setting_keys(const TomlSection& root) {
   for (const char* table : {"mesh", "params"}) {
     const TomlEntry* entry = root.find(table);
     if (entry == nullptr) continue;
-    for (const TomlEntry& inner : read_table(root.file, *entry)) {
+    for (const TomlEntry& inner : read_table(*entry)) {
       if (inner.key == "ranks") continue;
       keys.push_back(fmt::format("{}.{}", table, inner.key));
       if (table != std::string_view("mesh")) continue;
@@ -178,7 +165,7 @@ std::uint64_t read_seed(const TomlSection& root, const std::vector<Setting>& set
     return checked(setting->where, std::get<std::int64_t>(setting->value));
   }
   const TomlEntry* entry = root.find("seed");
-  return entry ? checked(root.where(entry->value), read_integer(root.file, *entry)) : 0;
+  return entry ? checked(entry->value.where, read_integer(*entry)) : 0;
 }
 
 /// A param and a mesh dim of the same name would be ambiguous in an expression.
@@ -276,8 +263,10 @@ ScenarioFile ScenarioFile::read(SourcePtr file, std::vector<Setting> settings) {
   ScenarioFile out;
   out.file_ = file;
   out.root_ = read_toml(file);
-  const TomlSection root{file, "the file", &out.root_};
-  root.check_keys(top_keys());
+  const TomlSection root = out.root();
+  root.check_keys({"title", "about", "seed", "world", "mesh", "params", "matrix", "inputs",
+                   "program", "expect", "topology", "rule", "planner", "weights", "reference",
+                   "backend", "transport"});
   out.title_ = optional_text(root, "title");
   out.about_ = optional_text(root, "about");
   out.settings_ = std::move(settings);
@@ -292,23 +281,23 @@ ScenarioFile ScenarioFile::read(SourcePtr file, std::vector<Setting> settings) {
 void ScenarioFile::expand_matrix() {
   constexpr std::size_t kMostPoints = 100000;
   points_ = {MatrixPoint{}};
-  const TomlSection root{file_, "the file", &root_};
+  const TomlSection root = this->root();
   const TomlEntry* entry = root.find("matrix");
   if (entry == nullptr) return;
-  for (const TomlEntry& key : read_table(file_, *entry)) {
-    Setting setting{key.key, std::int64_t{0}, {file_, key.span}};
+  for (const TomlEntry& key : read_table(*entry)) {
+    Setting setting{key.key, std::int64_t{0}, key.where};
     if (std::holds_alternative<TomlTable>(key.value.value)) {
       setting.where.refuse(fmt::format("a table for '{}' in [matrix]", key.key),
                            fmt::format("write \"{}.tp\" in quotes", key.key));
     }
-    const auto& values = read_array(file_, key);
-    if (values.empty()) refuse(*file_, key.value.span, "an empty list in [matrix]", "leave it out");
+    const auto& values = read_array(key);
+    if (values.empty()) key.value.where.refuse("an empty list in [matrix]", "leave it out");
     std::vector<MatrixPoint> next;
     for (const MatrixPoint& point : points_) {
       for (const TomlValue& value : values) {
         setting.key = key.key;
-        setting.value = read_literal(file_, value, key.key);
-        setting.where = {file_, value.span};
+        setting.value = read_literal(value, key.key);
+        setting.where = value.where;
         check_setting(root, setting);
         MatrixPoint extended = point;
         extended.name += fmt::format("{}{}={}", point.name.empty() ? "" : ",", key.key,
@@ -316,8 +305,7 @@ void ScenarioFile::expand_matrix() {
         extended.settings.push_back(setting);
         next.push_back(std::move(extended));
         if (next.size() > kMostPoints) {
-          refuse(*file_, key.span, "the matrix has more than 100000 points",
-                 "give its keys fewer values");
+          key.where.refuse("the matrix has more than 100000 points", "give its keys fewer values");
         }
       }
     }
@@ -326,7 +314,7 @@ void ScenarioFile::expand_matrix() {
 }
 
 Scenario ScenarioFile::at(const MatrixPoint& point) const {
-  const TomlSection root{file_, "the file", &root_};
+  const TomlSection root = this->root();
   std::vector<Setting> settings = point.settings;
   settings.insert(settings.end(), settings_.begin(), settings_.end());
   Scenario out;
@@ -356,11 +344,11 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.weights = read_weights(root, settings);
   if (const TomlEntry* entry = root.find("backend")) {
     static const std::vector<std::string> kBackends = {"threads", "fake"};
-    out.backend = kBackends[read_choice(file_, *entry, kBackends)];
+    out.backend = kBackends[read_choice(*entry, kBackends)];
   }
   if (const TomlEntry* entry = root.find("transport")) {
     static const std::vector<std::string> kNames = transport_names();
-    out.transport = kTransports[read_choice(file_, *entry, kNames)];
+    out.transport = kTransports[read_choice(*entry, kNames)];
   }
   out.rules = read_rules(root);
   check_types(out);

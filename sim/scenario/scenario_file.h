@@ -56,6 +56,7 @@ class ScenarioFile {
   ScenarioFile() = default;
   // All combinations of [matrix], less the keys that settings give.
   void expand_matrix();
+  TomlSection root() const { return {{file_, {}}, "the file", &root_}; }
 
   SourcePtr file_;
   TomlTable root_;

@@ -31,13 +31,13 @@ bool draws_reals(const ScenarioInput& input) {
 
 class InputReader {
  public:
-  InputReader(const TomlSection& root, const Environment& environment, RecordedTensors& tensors,
+  InputReader(const Environment& environment, RecordedTensors& tensors,
               CheckpointInputs& checkpoints)
-      : file_(root.file), environment_(environment), tensors_(tensors), checkpoints_(checkpoints) {}
+      : environment_(environment), tensors_(tensors), checkpoints_(checkpoints) {}
 
   ScenarioInput read(const TomlEntry& entry) {
     input_.name = entry.key;
-    input_.where = {file_, entry.span};
+    input_.where = entry.where;
     check_identifier(input_.where, entry.key, "an input");
     const auto& reserved = reserved_names();
     if (std::find(reserved.begin(), reserved.end(), entry.key) != reserved.end()) {
@@ -49,9 +49,9 @@ class InputReader {
       return std::move(input_);
     }
     if (!std::holds_alternative<TomlTable>(entry.value.value)) {
-      refuse_kind(file_, entry.value, entry.key, "a type string or a table");
+      refuse_kind(entry.value, entry.key, "a type string or a table");
     }
-    read_section({file_, fmt::format("input '{}'", entry.key), &read_table(file_, entry)}, entry);
+    read_section(section_of(entry, fmt::format("input '{}'", entry.key)));
     return std::move(input_);
   }
 
@@ -68,29 +68,28 @@ class InputReader {
     }
   }
 
-  void read_section(const TomlSection& section, const TomlEntry& entry) {
+  void read_section(const TomlSection& section) {
     section.check_keys(
         {"type", "init", "scale", "values", "file", "tensor", "requires_grad", "dynamic"});
     const TomlEntry* type = section.find("type");
     if (type == nullptr) {
-      section.where(entry).refuse(fmt::format("{} has no type", section.name),
-                                  "add type = \"f32[...]\"");
+      section.where.refuse(fmt::format("{} has no type", section.name), "add type = \"f32[...]\"");
     }
-    read_type(read_text(file_, *type));
+    read_type(read_text(*type));
     refuse_two_sources(section);
-    if (const TomlEntry* init = section.find("init")) read_init(read_text(file_, *init));
+    if (const TomlEntry* init = section.find("init")) read_init(read_text(*init));
     if (const TomlEntry* values = section.find("values")) read_values(*values);
     const TomlEntry* file = section.find("file");
     if (const TomlEntry* tensor = section.find("tensor"); tensor != nullptr && file == nullptr) {
-      section.where(*tensor).refuse(fmt::format("{} names a tensor of no file", section.name),
-                                    "add file = \"model.safetensors\", or \"step.json.gz\"");
+      tensor->where.refuse(fmt::format("{} names a tensor of no file", section.name),
+                           "add file = \"model.safetensors\", or \"step.json.gz\"");
     }
     if (file != nullptr) {
       input_.recipe.init = "values";
-      input_.file = read_text(file_, *file)->text();
+      input_.file = read_text(*file)->text();
       const TomlEntry* tensor = section.find("tensor");
-      const std::string path = path_in_folder_of(file_->file(), input_.file);
-      const std::string name = tensor == nullptr ? "" : read_text(file_, *tensor)->text();
+      const std::string path = path_in_folder_of(input_.where.source->file(), input_.file);
+      const std::string name = tensor == nullptr ? "" : read_text(*tensor)->text();
       if (tensor == nullptr || (!path.ends_with(".pt2") && Checkpoint::is_one(path))) {
         checkpoints_.read(path, name, input_);
       } else {
@@ -102,12 +101,12 @@ class InputReader {
     }
     if (const TomlEntry* dynamic = section.find("dynamic")) read_dynamic(section, *dynamic);
     if (const TomlEntry* grad = section.find("requires_grad")) {
-      input_.requires_grad = read_bool(file_, *grad);
+      input_.requires_grad = read_bool(*grad);
       const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
       if (input_.requires_grad && !floating) {
-        section.where(grad->value)
-            .refuse("the input requires a gradient, but is neither floating nor complex",
-                    "leave requires_grad out, or give the input a floating dtype");
+        grad->value.where.refuse(
+            "the input requires a gradient, but is neither floating nor complex",
+            "leave requires_grad out, or give the input a floating dtype");
       }
     }
   }
@@ -129,23 +128,23 @@ class InputReader {
     }
     for (const std::int64_t dim : given) {
       if (dim < -ndim || dim >= ndim) {
-        section.where(entry.value)
-            .refuse(fmt::format("{} has no dim {}: it has {}", section.name, dim, ndim),
-                    "count dims from 0");
+        entry.value.where.refuse(
+            fmt::format("{} has no dim {}: it has {}", section.name, dim, ndim),
+            "count dims from 0");
       }
       dynamic.push_back(dim < 0 ? dim + ndim : dim);
     }
     std::ranges::sort(dynamic);
     dynamic.erase(std::unique(dynamic.begin(), dynamic.end()), dynamic.end());
     if (!lists_values(input_.recipe) || dynamic.empty()) return;
-    section.where(entry.value)
-        .refuse(fmt::format("{} has dynamic dims and lists its values", section.name),
-                "give it an init, as randn or arange, which has values for every size");
+    entry.value.where.refuse(
+        fmt::format("{} has dynamic dims and lists its values", section.name),
+        "give it an init, as randn or arange, which has values for every size");
   }
 
   std::int64_t dim_of(const TomlValue& value) const {
     if (const auto* dim = std::get_if<std::int64_t>(&value.value)) return *dim;
-    refuse_kind(file_, value, "dynamic", "a dim, a list of dims, or true");
+    refuse_kind(value, "dynamic", "a dim, a list of dims, or true");
   }
 
   static std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
@@ -161,7 +160,7 @@ class InputReader {
       const auto end = static_cast<std::uint32_t>((*text)->text().size());
       return scalar_of(evaluate_number(**text, {0, end}, environment_));
     }
-    return scalar_of(read_number(file_, entry));
+    return scalar_of(read_number(entry));
   }
 
   void refuse_two_sources(const TomlSection& section) const {
@@ -170,8 +169,8 @@ class InputReader {
       const TomlEntry* entry = section.find(key);
       if (entry == nullptr) continue;
       if (first != nullptr) {
-        section.where(*entry).refuse(
-            fmt::format("{} has both '{}' and '{}'", section.name, first->key, key), "keep one");
+        entry->where.refuse(fmt::format("{} has both '{}' and '{}'", section.name, first->key, key),
+                            "keep one");
       }
       first = entry;
     }
@@ -253,32 +252,29 @@ class InputReader {
         check_real(value);
         input_.recipe.values.emplace_back(*real);
       } else {
-        refuse_kind(file_, value, "values", "a number");
+        refuse_kind(value, "values", "a number");
       }
       return;
     }
     const auto* items = std::get_if<std::vector<TomlValue>>(&value.value);
     if (items == nullptr) {
-      refuse_kind(file_, value, "values", fmt::format("an array for tensor dim {}", depth));
+      refuse_kind(value, "values", fmt::format("an array for tensor dim {}", depth));
     }
     if (static_cast<std::int64_t>(items->size()) != sizes[depth]) {
-      refuse(*file_, value.span,
-             fmt::format("{} values along tensor dim {} of size {}", items->size(), depth,
-                         sizes[depth]),
-             "nest the values like the shape");
+      value.where.refuse(fmt::format("{} values along tensor dim {} of size {}", items->size(),
+                                     depth, sizes[depth]),
+                         "nest the values like the shape");
     }
     for (const TomlValue& item : *items) flatten(item, depth + 1);
   }
 
   void check_real(const TomlValue& value) const {
     if (!is_integral(*input_.type.dtype)) return;
-    refuse(
-        *file_, value.span,
+    value.where.refuse(
         fmt::format("a value is a float, the input's dtype is {}", to_string(*input_.type.dtype)),
         "write integers, or give the input a floating dtype");
   }
 
-  const SourcePtr& file_;
   const Environment& environment_;
   RecordedTensors& tensors_;
   CheckpointInputs& checkpoints_;
@@ -302,8 +298,8 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
   if (entry == nullptr) return out;
   RecordedTensors tensors;
   CheckpointInputs checkpoints;
-  for (const TomlEntry& input : read_table(root.file, *entry)) {
-    out.push_back(InputReader(root, environment, tensors, checkpoints).read(input));
+  for (const TomlEntry& input : read_table(*entry)) {
+    out.push_back(InputReader(environment, tensors, checkpoints).read(input));
     check_default(out.back());
   }
   return out;

@@ -12,10 +12,9 @@ namespace shardlab {
 
 namespace {
 
-ScenarioMeshDim mesh_dim(const TomlSection& mesh, const TomlEntry& entry,
-                         const std::vector<Setting>& settings) {
-  check_identifier(mesh.where(entry), entry.key, "a mesh dim");
-  ScenarioMeshDim dim{entry.key, read_integer(mesh.file, entry), mesh.where(entry.value)};
+ScenarioMeshDim mesh_dim(const TomlEntry& entry, const std::vector<Setting>& settings) {
+  check_identifier(entry.where, entry.key, "a mesh dim");
+  ScenarioMeshDim dim{entry.key, read_integer(entry), entry.value.where};
   if (const Setting* setting = find_setting(settings, "mesh." + entry.key)) {
     dim.size = std::get<std::int64_t>(setting->value);
     dim.where = setting->where;
@@ -28,35 +27,35 @@ ScenarioMeshDim mesh_dim(const TomlSection& mesh, const TomlEntry& entry,
 }
 
 // Flattens ranks = [[0, 1], [2, 3]] and checks that it is shaped like the mesh.
-void read_ranks(const TomlSection& mesh, const TomlValue& value, const ScenarioMesh& shape,
-                std::size_t depth, std::vector<std::int64_t>& out) {
+void read_ranks(const TomlValue& value, const ScenarioMesh& shape, std::size_t depth,
+                std::vector<std::int64_t>& out) {
   const auto* items = std::get_if<std::vector<TomlValue>>(&value.value);
   if (depth == shape.dims.size()) {
     const auto* rank = std::get_if<std::int64_t>(&value.value);
-    if (rank == nullptr) refuse_kind(mesh.file, value, "ranks", "a rank");
+    if (rank == nullptr) refuse_kind(value, "ranks", "a rank");
     if (*rank < 0) {
-      mesh.where(value).refuse(fmt::format("rank {} does not exist", *rank),
-                               "ranks are numbered from 0 on");
+      value.where.refuse(fmt::format("rank {} does not exist", *rank),
+                         "ranks are numbered from 0 on");
     }
     if (*rank == std::numeric_limits<std::int64_t>::max()) {
-      mesh.where(value).refuse(fmt::format("rank {} is too large", *rank),
-                               "name ranks below the size of the world");
+      value.where.refuse(fmt::format("rank {} is too large", *rank),
+                         "name ranks below the size of the world");
     }
     if (std::find(out.begin(), out.end(), *rank) != out.end()) {
-      mesh.where(value).refuse(fmt::format("rank {} is in the mesh twice", *rank),
-                               "give every place of the mesh a rank of its own");
+      value.where.refuse(fmt::format("rank {} is in the mesh twice", *rank),
+                         "give every place of the mesh a rank of its own");
     }
     out.push_back(*rank);
     return;
   }
   const ScenarioMeshDim& dim = shape.dims[depth];
-  if (items == nullptr) refuse_kind(mesh.file, value, "ranks", "an array nested like the mesh");
+  if (items == nullptr) refuse_kind(value, "ranks", "an array nested like the mesh");
   if (static_cast<std::int64_t>(items->size()) != dim.size) {
-    mesh.where(value).refuse(
+    value.where.refuse(
         fmt::format("{} entries along mesh dim '{}' of size {}", items->size(), dim.name, dim.size),
         "nest ranks like the mesh, first mesh dim outermost");
   }
-  for (const TomlValue& item : *items) read_ranks(mesh, item, shape, depth + 1, out);
+  for (const TomlValue& item : *items) read_ranks(item, shape, depth + 1, out);
 }
 
 }  // namespace
@@ -66,44 +65,38 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root) {
   const TomlEntry* entry = root.find("rule");
   if (entry == nullptr) return rules;
   if (std::holds_alternative<TomlTable>(entry->value.value)) {
-    root.where(entry->value)
-        .refuse("'rule' is one table; there may be several rules",
-                "write [[rule]], in two brackets");
+    entry->value.where.refuse("'rule' is one table; there may be several rules",
+                              "write [[rule]], in two brackets");
   }
-  for (const TomlValue& item : read_array(root.file, *entry)) {
+  for (const TomlValue& item : read_array(*entry)) {
     const auto* table = std::get_if<TomlTable>(&item.value);
-    if (table == nullptr) refuse_kind(root.file, item, "rule", "a table: [[rule]]");
-    const TomlSection section{root.file, "[[rule]]", table};
+    if (table == nullptr) refuse_kind(item, "rule", "a table: [[rule]]");
+    const TomlSection section{item.where, "[[rule]]", table};
     section.check_keys({"op", "rule", "local"});
     const TomlEntry *op = section.find("op"), *rule = section.find("rule");
     const TomlEntry* local = section.find("local");
     if (op == nullptr || rule == nullptr) {
-      root.where(item).refuse("[[rule]] needs op and rule",
-                              "for example op = \"linear\" and rule = \"bk,nk->bn\"");
+      item.where.refuse("[[rule]] needs op and rule",
+                        "for example op = \"linear\" and rule = \"bk,nk->bn\"");
     }
-    rules.push_back({.op = read_text(root.file, *op)->text(),
-                     .rule = read_text(root.file, *rule)->text(),
-                     .op_where = section.where(op->value),
-                     .where = section.where(rule->value),
-                     .local = nullptr});
+    rules.push_back({.op = read_text(*op)->text(),
+                     .rule = read_text(*rule)->text(),
+                     .op_where = op->value.where,
+                     .where = rule->value.where});
     if (local == nullptr) continue;
-    rules.back().local =
-        std::make_shared<const ast::Program>(parse_program(read_text(root.file, *local)));
+    rules.back().local = std::make_shared<const ast::Program>(parse_program(read_text(*local)));
   }
   return rules;
 }
 
 ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& settings) {
-  const TomlEntry* entry = root.find("mesh");
-  if (entry == nullptr) {
-    refuse(*root.file, {0, 0}, "a scenario without [mesh]", "add [mesh] with tp = 2");
-  }
-  const TomlSection mesh{root.file, "[mesh]", &read_table(root.file, *entry)};
+  const auto mesh = root.section("mesh");
+  if (!mesh) root.where.refuse("a scenario without [mesh]", "add [mesh] with tp = 2");
   ScenarioMesh out;
   double exact = 1;
-  for (const TomlEntry& dim : *mesh.table) {
+  for (const TomlEntry& dim : *mesh->table) {
     if (dim.key == "ranks") continue;
-    out.dims.push_back(mesh_dim(mesh, dim, settings));
+    out.dims.push_back(mesh_dim(dim, settings));
     exact *= static_cast<double>(out.dims.back().size);
     if (__builtin_mul_overflow(out.size, out.dims.back().size, &out.size)) {
       out.dims.back().where.refuse(fmt::format("a mesh of {:.3g} ranks", exact), "make it smaller");
@@ -114,10 +107,10 @@ ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& sett
         fmt::format("a mesh of {} dims; the most are {}", out.dims.size(), kMostMeshDims),
         "join dims that tensors are always cut along together");
   }
-  if (out.dims.empty()) mesh.where(*entry).refuse("[mesh] without a mesh dim", "add tp = 2");
-  if (const TomlEntry* ranks = mesh.find("ranks")) {
+  if (out.dims.empty()) mesh->where.refuse("[mesh] without a mesh dim", "add tp = 2");
+  if (const TomlEntry* ranks = mesh->find("ranks")) {
     out.ranks.emplace();
-    read_ranks(mesh, ranks->value, out, 0, *out.ranks);
+    read_ranks(ranks->value, out, 0, *out.ranks);
   }
   return out;
 }
@@ -129,9 +122,9 @@ std::int64_t read_world(const TomlSection& root, const ScenarioMesh& mesh,
   const TomlEntry* entry = root.find("world");
   const Setting* setting = find_setting(settings, "world");
   if (entry == nullptr && setting == nullptr) return needed;
-  const Where where = setting ? setting->where : root.where(entry->value);
+  const Where where = setting ? setting->where : entry->value.where;
   const std::int64_t world =
-      setting ? std::get<std::int64_t>(setting->value) : read_integer(root.file, *entry);
+      setting ? std::get<std::int64_t>(setting->value) : read_integer(*entry);
   if (world < needed) {
     where.refuse(fmt::format("the mesh needs {} ranks and the world has {}", needed, world),
                  fmt::format("use world = {} or more", needed));
@@ -144,9 +137,9 @@ std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root
   std::vector<std::pair<std::string, Literal>> out;
   const TomlEntry* entry = root.find("params");
   if (entry == nullptr) return out;
-  for (const TomlEntry& param : read_table(root.file, *entry)) {
-    check_identifier(root.where(param), param.key, "a param");
-    Literal value = read_literal(root.file, param.value, param.key);
+  for (const TomlEntry& param : read_table(*entry)) {
+    check_identifier(param.where, param.key, "a param");
+    Literal value = read_literal(param.value, param.key);
     if (const Setting* setting = find_setting(settings, "params." + param.key)) {
       const bool text = std::holds_alternative<std::string>(value);
       if (text != std::holds_alternative<std::string>(setting->value)) {
@@ -168,20 +161,18 @@ namespace {
 std::vector<TopologyDim> written_links(const TomlSection& root,
                                        const std::vector<std::string>& names) {
   std::vector<TopologyDim> out;
-  const TomlEntry* entry = root.find("topology");
-  if (entry == nullptr) return out;
-  const TomlSection topology{root.file, "[topology]", &read_table(root.file, *entry)};
-  topology.check_keys(names);
-  for (const TomlEntry& dim : *topology.table) {
-    const TomlSection link{root.file, fmt::format("[topology] {}", dim.key),
-                           &read_table(root.file, dim)};
+  const auto topology = root.section("topology");
+  if (!topology) return out;
+  topology->check_keys(names);
+  for (const TomlEntry& dim : *topology->table) {
+    const TomlSection link = section_of(dim, fmt::format("[topology] {}", dim.key));
     link.check_keys({"gbps", "us"});
     TopologyDim found{dim.key, {}, {}};
     for (const TomlEntry& figure : *link.table) {
-      const double value = to_double(read_number(root.file, figure));
+      const double value = to_double(read_number(figure));
       if (!(value > 0)) {
-        link.where(figure.value)
-            .refuse(fmt::format("{} must be positive", figure.key), "give a number above 0");
+        figure.value.where.refuse(fmt::format("{} must be positive", figure.key),
+                                  "give a number above 0");
       }
       (figure.key == "gbps" ? found.gbps : found.us) = value;
     }
@@ -190,21 +181,27 @@ std::vector<TopologyDim> written_links(const TomlSection& root,
   return out;
 }
 
+// The number of a setting; `otherwise` for texts and flags.
+double number_of(const Setting& setting, double otherwise) {
+  if (const auto* integer = std::get_if<std::int64_t>(&setting.value)) {
+    return static_cast<double>(*integer);
+  }
+  const auto* real = std::get_if<double>(&setting.value);
+  return real != nullptr ? *real : otherwise;
+}
+
 // The figure of a link that --set gives; none: it gives none.
 std::optional<double> set_figure(const std::vector<Setting>& settings, const std::string& key) {
   const Setting* setting = find_setting(settings, key);
   if (setting == nullptr) return std::nullopt;
-  const auto* integer = std::get_if<std::int64_t>(&setting->value);
-  const auto* real = std::get_if<double>(&setting->value);
-  const double value = integer != nullptr ? static_cast<double>(*integer) : real ? *real : 0;
-  if (value > 0) return value;
+  if (const double value = number_of(*setting, 0); value > 0) return value;
   setting->where.refuse(fmt::format("'{}' must be a number above 0", key),
                         fmt::format("write --set {}=25", key));
 }
 
 // The weight that --set or the file gives. Empty if neither does.
-std::optional<double> weight_of(const TomlSection& section, const std::vector<Setting>& settings,
-                                std::string_view kind) {
+std::optional<double> weight_of(const std::optional<TomlSection>& section,
+                                const std::vector<Setting>& settings, std::string_view kind) {
   const auto checked = [&](const Where& where, double value) {
     if (value >= 0 && std::isfinite(value)) return value;
     where.refuse(fmt::format("the weight of {} must not be negative", kind),
@@ -212,15 +209,11 @@ std::optional<double> weight_of(const TomlSection& section, const std::vector<Se
   };
   const std::string key = fmt::format("weights.{}", kind);
   if (const Setting* setting = find_setting(settings, key)) {
-    const auto* integer = std::get_if<std::int64_t>(&setting->value);
-    const auto* real = std::get_if<double>(&setting->value);
-    return checked(setting->where, integer != nullptr ? static_cast<double>(*integer)
-                                   : real != nullptr  ? *real
-                                                      : -1);
+    return checked(setting->where, number_of(*setting, -1));
   }
-  const TomlEntry* entry = section.find(kind);
+  const TomlEntry* entry = section ? section->find(kind) : nullptr;
   if (entry == nullptr) return std::nullopt;
-  return checked(section.where(entry->value), to_double(read_number(section.file, *entry)));
+  return checked(entry->value.where, to_double(read_number(*entry)));
 }
 
 }  // namespace
@@ -244,14 +237,11 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
 
 std::optional<StepWeights> read_weights(const TomlSection& root,
                                         const std::vector<Setting>& settings) {
-  const TomlEntry* entry = root.find("weights");
+  const auto section = root.section("weights");
   const bool set = std::ranges::any_of(
       settings, [](const Setting& setting) { return setting.key.starts_with("weights."); });
-  if (entry == nullptr && !set) return std::nullopt;
-  const TomlTable none{};
-  const TomlSection section{root.file, "[weights]",
-                            entry == nullptr ? &none : &read_table(root.file, *entry)};
-  section.check_keys({kWeighted.begin(), kWeighted.end()});
+  if (!section && !set) return std::nullopt;
+  if (section) section->check_keys({kWeighted.begin(), kWeighted.end()});
   StepWeights weights;
   double* const meant[] = {&weights.all_to_all, &weights.all_gather, &weights.reduce_scatter,
                            &weights.all_reduce};

@@ -18,9 +18,9 @@ std::uint32_t offset_of(const SourceText& file, const toml::source_position& pos
       {static_cast<std::int32_t>(position.line), static_cast<std::int32_t>(position.column)});
 }
 
-SourceSpan span_of(const SourceText& file, const toml::source_region& region) {
-  const std::uint32_t begin = offset_of(file, region.begin);
-  return {begin, std::max(begin, offset_of(file, region.end))};
+Where where_of(const SourcePtr& file, const toml::source_region& region) {
+  const std::uint32_t begin = offset_of(*file, region.begin);
+  return {file, {begin, std::max(begin, offset_of(*file, region.end))}};
 }
 
 /// Walks the raw text of a string together with its decoded value and notes the places at which
@@ -89,18 +89,17 @@ class Converter {
   TomlTable table(const toml::table& from) const {
     TomlTable out;
     for (const auto& [key, node] : from) {
-      const SourceSpan span = span_of(*file_, key.source());
-      out.push_back({std::string(key.str()), span, value(node)});
+      out.push_back({std::string(key.str()), where_of(file_, key.source()), value(node)});
     }
     std::stable_sort(out.begin(), out.end(), [](const TomlEntry& a, const TomlEntry& b) {
-      return a.span.begin < b.span.begin;
+      return a.where.span.begin < b.where.span.begin;
     });
     return out;
   }
 
  private:
   TomlValue value(const toml::node& node) const {
-    TomlValue out{span_of(*file_, node.source()), false};
+    TomlValue out{where_of(file_, node.source()), false};
     if (const auto* flag = node.as_boolean())
       out.value = flag->get();
     else if (const auto* integer = node.as_integer())
@@ -108,14 +107,14 @@ class Converter {
     else if (const auto* real = node.as_floating_point())
       out.value = real->get();
     else if (const auto* text = node.as_string())
-      out.value = string(out.span.begin, text->get());
+      out.value = string(out.where.span.begin, text->get());
     else if (const auto* array = node.as_array())
       out.value = items(*array);
     else if (const auto* inner = node.as_table())
       out.value = table(*inner);
     else
-      refuse(*file_, out.span, "a date or a time has no meaning in a scenario",
-             "write it as a string, or leave it out");
+      out.where.refuse("a date or a time has no meaning in a scenario",
+                       "write it as a string, or leave it out");
     return out;
   }
 
@@ -184,68 +183,68 @@ TomlTable read_toml(const SourcePtr& file) {
 void TomlSection::check_keys(const std::vector<std::string>& known) const {
   for (const TomlEntry& entry : *table) {
     if (std::find(known.begin(), known.end(), entry.key) != known.end()) continue;
-    where(entry).refuse(fmt::format("unknown key '{}' in {}", entry.key, name),
-                        suggest(entry.key, known));
+    entry.where.refuse(fmt::format("unknown key '{}' in {}", entry.key, name),
+                       suggest(entry.key, known));
   }
 }
 
-void refuse_kind(const SourcePtr& file, const TomlValue& value, std::string_view key,
-                 std::string_view wanted) {
-  refuse(*file, value.span,
-         fmt::format("expected {} for '{}', found {}", wanted, key, kind_name(value)));
+std::optional<TomlSection> TomlSection::section(std::string_view key) const {
+  const TomlEntry* entry = find(key);
+  if (entry == nullptr) return std::nullopt;
+  return section_of(*entry, fmt::format("[{}]", key));
+}
+
+TomlSection section_of(const TomlEntry& entry, std::string name) {
+  return {entry.where, std::move(name), &read_table(entry)};
+}
+
+void refuse_kind(const TomlValue& value, std::string_view key, std::string_view wanted) {
+  value.where.refuse(fmt::format("expected {} for '{}', found {}", wanted, key, kind_name(value)));
 }
 
 namespace {
 
 template <typename T>
-const T& read_as(const SourcePtr& file, const TomlEntry& entry, std::string_view wanted) {
+const T& read_as(const TomlEntry& entry, std::string_view wanted) {
   if (const auto* value = std::get_if<T>(&entry.value.value)) return *value;
-  refuse_kind(file, entry.value, entry.key, wanted);
+  refuse_kind(entry.value, entry.key, wanted);
 }
 
 }  // namespace
 
-SourcePtr read_text(const SourcePtr& file, const TomlEntry& entry) {
-  return read_as<SourcePtr>(file, entry, "a string");
+SourcePtr read_text(const TomlEntry& entry) { return read_as<SourcePtr>(entry, "a string"); }
+
+bool read_bool(const TomlEntry& entry) { return read_as<bool>(entry, "true or false"); }
+
+std::int64_t read_integer(const TomlEntry& entry) {
+  return read_as<std::int64_t>(entry, "an integer");
 }
 
-bool read_bool(const SourcePtr& file, const TomlEntry& entry) {
-  return read_as<bool>(file, entry, "true or false");
-}
-
-std::int64_t read_integer(const SourcePtr& file, const TomlEntry& entry) {
-  return read_as<std::int64_t>(file, entry, "an integer");
-}
-
-Number read_number(const SourcePtr& file, const TomlEntry& entry) {
+Number read_number(const TomlEntry& entry) {
   if (const auto* integer = std::get_if<std::int64_t>(&entry.value.value)) return *integer;
-  return read_as<double>(file, entry, "a number");
+  return read_as<double>(entry, "a number");
 }
 
-const TomlTable& read_table(const SourcePtr& file, const TomlEntry& entry) {
-  return read_as<TomlTable>(file, entry, "a table");
+const TomlTable& read_table(const TomlEntry& entry) { return read_as<TomlTable>(entry, "a table"); }
+
+const std::vector<TomlValue>& read_array(const TomlEntry& entry) {
+  return read_as<std::vector<TomlValue>>(entry, "an array");
 }
 
-const std::vector<TomlValue>& read_array(const SourcePtr& file, const TomlEntry& entry) {
-  return read_as<std::vector<TomlValue>>(file, entry, "an array");
-}
-
-Literal read_literal(const SourcePtr& file, const TomlValue& value, std::string_view key) {
+Literal read_literal(const TomlValue& value, std::string_view key) {
   if (const auto* flag = std::get_if<bool>(&value.value)) return *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&value.value)) return *integer;
   if (const auto* real = std::get_if<double>(&value.value)) return *real;
   if (const auto* text = std::get_if<SourcePtr>(&value.value)) return (*text)->text();
-  refuse_kind(file, value, key, "a number, a string or a boolean");
+  refuse_kind(value, key, "a number, a string or a boolean");
 }
 
-std::size_t read_choice(const SourcePtr& file, const TomlEntry& entry,
-                        const std::vector<std::string>& names) {
-  const SourcePtr text = read_text(file, entry);
+std::size_t read_choice(const TomlEntry& entry, const std::vector<std::string>& names) {
+  const SourcePtr text = read_text(entry);
   const auto found = std::find(names.begin(), names.end(), text->text());
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  refuse(*file, entry.value.span,
-         fmt::format("'{}' is not a value of '{}'", text->text(), entry.key),
-         suggest(text->text(), names));
+  entry.value.where.refuse(fmt::format("'{}' is not a value of '{}'", text->text(), entry.key),
+                           suggest(text->text(), names));
 }
 
 void check_identifier(const Where& where, std::string_view name, std::string_view what) {
