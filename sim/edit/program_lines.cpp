@@ -23,20 +23,15 @@ struct Splitter {
   }
 
   void take(const Token& token) {
-    switch (token.kind) {
-      case TokenKind::kIndent:
-        ++indent_;
-        return;
-      case TokenKind::kDedent:
-        --indent_;
-        return;
-      case TokenKind::kNewline:
-      case TokenKind::kEnd:
-        finish();
-        inline_block_ = false;
-        return;
-      default:
-        break;
+    using enum TokenKind;
+    if (token.kind == kIndent || token.kind == kDedent) {
+      indent_ += token.kind == kIndent ? 1 : -1;
+      return;
+    }
+    if (token.kind == kNewline || token.kind == kEnd) {
+      finish();
+      inline_block_ = false;
+      return;
     }
     if (token.text == ";" && token.kind == TokenKind::kOperator) return finish();
     append(token);

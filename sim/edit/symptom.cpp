@@ -87,23 +87,13 @@ Symptom symptom_of(const ScenarioResult& result) {
 }
 
 std::string to_string(const Symptom& failure) {
-  switch (failure.kind) {
-    case Symptom::Kind::kNone:
-      return "nothing";
-    case Symptom::Kind::kError:
-      return fmt::format("an error ({})", failure.name);
-    case Symptom::Kind::kVerdict:
-      return failure.cause.empty() ? "a " + failure.name
-                                   : fmt::format("a {} [{}]", failure.name, failure.cause);
-    case Symptom::Kind::kValue:
-      return failure.cause.empty() ? "a wrong value"
-                                   : fmt::format("a wrong value [{}]", failure.cause);
-    case Symptom::Kind::kCall:
-      return "a wrong call of " + failure.name;
-    case Symptom::Kind::kExpectation:
-      return "an unmet expectation, " + failure.name;
-  }
-  return "";
+  using enum Symptom::Kind;
+  const std::string cause = failure.cause.empty() ? "" : fmt::format(" [{}]", failure.cause);
+  if (failure.kind == kError) return fmt::format("an error ({})", failure.name);
+  if (failure.kind == kVerdict) return "a " + failure.name + cause;
+  if (failure.kind == kValue) return "a wrong value" + cause;
+  if (failure.kind == kCall) return "a wrong call of " + failure.name;
+  return failure.kind == kNone ? "nothing" : "an unmet expectation, " + failure.name;
 }
 
 }  // namespace shardlab

@@ -189,16 +189,10 @@ void add_part(std::string& text, std::string_view title, const std::string& part
 }  // namespace
 
 std::string outcome_text(const TraceReport& report) {
-  switch (report.outcome) {
-    case ReplayOutcome::kBitwise:
-      return "replay bitwise";
-    case ReplayOutcome::kShapes:
-      return "replay on shapes";
-    case ReplayOutcome::kFails:
-      return "replay fails alike";
-    default:
-      return "replay differs: " + report.why;
-  }
+  using enum ReplayOutcome;
+  if (report.outcome == kBitwise) return "replay bitwise";
+  if (report.outcome == kShapes) return "replay on shapes";
+  return report.outcome == kFails ? "replay fails alike" : "replay differs: " + report.why;
 }
 
 TraceReport compared(const Captured& captured, const ReplayRun& replayed) {

@@ -215,33 +215,24 @@ class Emitter : private MeshNodes {
   }
 
   void add_kind(const Statement& one) {
-    switch (one.kind) {
-      case StatementKind::kCall:
-        return add_call(one);
-      case StatementKind::kFactory:
-        return add_factory(one);
-      case StatementKind::kDropout: {
-        const std::int32_t kept = inside(
-            "aten::mul.Tensor", {value_argument(operand(one.takes[0])), value_argument(one.mask)});
-        return call("aten::mul.Scalar", {value_argument(kept), {Scalar(one.scale)}}, one.outs[0]);
-      }
-      case StatementKind::kDrawn:
-        return call("aten::copy_", {value_argument(one.takes[0]), value_argument(one.takes[1])},
-                    one.outs[0]);
-      case StatementKind::kChosen:
-        return add_chosen(*this, one);
-      case StatementKind::kAttention:
-        return add_attention(*this, one);
-      case StatementKind::kBackward:
-      case StatementKind::kGradients:
-        return differentiate(one);
-      case StatementKind::kFunction:
-        return add_function(one);
-      case StatementKind::kGradient:
-        return add_gradient(one);
-      case StatementKind::kEnd:
-        made_of(NodeKind::kDetach, one.takes[0], one.outs[0], Written::kStatement);
+    using enum StatementKind;
+    if (one.kind == kCall) return add_call(one);
+    if (one.kind == kFactory) return add_factory(one);
+    if (one.kind == kDropout) {
+      const std::int32_t kept = inside(
+          "aten::mul.Tensor", {value_argument(operand(one.takes[0])), value_argument(one.mask)});
+      return call("aten::mul.Scalar", {value_argument(kept), {Scalar(one.scale)}}, one.outs[0]);
     }
+    if (one.kind == kDrawn) {
+      return call("aten::copy_", {value_argument(one.takes[0]), value_argument(one.takes[1])},
+                  one.outs[0]);
+    }
+    if (one.kind == kChosen) return add_chosen(*this, one);
+    if (one.kind == kAttention) return add_attention(*this, one);
+    if (one.kind == kBackward || one.kind == kGradients) return differentiate(one);
+    if (one.kind == kFunction) return add_function(one);
+    if (one.kind == kGradient) return add_gradient(one);
+    made_of(NodeKind::kDetach, one.takes[0], one.outs[0], Written::kStatement);
   }
 
   const OpRow& row_of(const Statement& one) {

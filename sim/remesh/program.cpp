@@ -85,39 +85,25 @@ class ProgramReader {
 
   void read_event(const RecordedEvent& event) {
     using enum RecordedKind;
-    switch (event.kind) {
-      case kInput:
-      case kConstant:
-      case kAlias:
-        wholes_.note_given(event);
-        return reading_.note_given(event);
-      case kCollect:
-      case kOfRanks:
-        return wholes_.note_own(event);
-      case kRedistribute:
-      case kToLocal:
-      case kFromLocal:
-        return wholes_.read_move(event);
-      case kOp:
-        reading_.note_inside(event);
-        casts_.note(event);
-        reading_.note_accumulation(event);
-        return reading_.note_drawn(event);
-      case kFunction:
-        return functions_.read(event);
-      case kCheck:
-        if (is_gradient_check(event)) reading_.note_gradient(event);
-        return;
-      case kBackward:
-        return read_backward(event);
-      case kGradients:
-        return read_gradients(event);
-      case kRead:
-        return numbers_.note(event);
-      case kCall:
-        return read_call(event);
-      default:
-        return;
+    const RecordedKind kind = event.kind;
+    if (kind == kCollect || kind == kOfRanks) return wholes_.note_own(event);
+    if (kind == kRedistribute || kind == kToLocal || kind == kFromLocal) {
+      return wholes_.read_move(event);
+    }
+    if (kind == kFunction) return functions_.read(event);
+    if (kind == kBackward) return read_backward(event);
+    if (kind == kGradients) return read_gradients(event);
+    if (kind == kRead) return numbers_.note(event);
+    if (kind == kCall) return read_call(event);
+    if (kind == kCheck && is_gradient_check(event)) return reading_.note_gradient(event);
+    if (kind == kInput || kind == kConstant || kind == kAlias) {
+      wholes_.note_given(event);
+      reading_.note_given(event);
+    } else if (kind == kOp) {
+      reading_.note_inside(event);
+      casts_.note(event);
+      reading_.note_accumulation(event);
+      reading_.note_drawn(event);
     }
   }
 
@@ -210,14 +196,9 @@ class ProgramReader {
     if (statement.outs.empty()) return numbers_.note(event);
     if (is_same_value(statement) || returns_operands(statement) || returns_given(statement)) return;
     if (event.autocast && !casts_.take(statement)) return casts_.lower(event);
-    switch (draws_.take(statement)) {
-      case RecordedDraws::Taken::kLowered:
-        return casts_.lower(event);
-      case RecordedDraws::Taken::kGiven:
-        return;
-      case RecordedDraws::Taken::kStatement:
-        reading_.add(std::move(statement));
-    }
+    const RecordedDraws::Taken taken = draws_.take(statement);
+    if (taken == RecordedDraws::Taken::kLowered) return casts_.lower(event);
+    if (taken == RecordedDraws::Taken::kStatement) reading_.add(std::move(statement));
   }
 
   // A view that is another value of the program again: w.squeeze(1).unsqueeze(1).

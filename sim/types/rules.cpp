@@ -247,20 +247,16 @@ TypeAnswer type_of_collective(CollectiveKind kind, const SpmdType& input, const 
                    input.is_p() ? kReduce : "");
   };
   const bool varies = without_dim(output) == SpmdType::varying();
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      if (input.is_p()) return {SpmdType::replicated()};
-      return answer(false, "P", "R");
-    case CollectiveKind::kAllGather:
-      return answer(input.varies() && (output.is_r() || output.is_i()), "V", "R or I");
-    case CollectiveKind::kReduceScatter:
-      return answer(input.is_p() && varies, "P", "V");
-    case CollectiveKind::kAllToAll:
-      return answer(input.varies() && varies, "V", "V");
-    default:
-      return refused(fmt::format("{} has no types", to_string(kind)),
-                     "use the moves of spmd_types, or no_typecheck around it");
+  using enum CollectiveKind;
+  if (kind == kAllReduce && input.is_p()) return {SpmdType::replicated()};
+  if (kind == kAllReduce) return answer(false, "P", "R");
+  if (kind == kAllGather) {
+    return answer(input.varies() && (output.is_r() || output.is_i()), "V", "R or I");
   }
+  if (kind == kReduceScatter) return answer(input.is_p() && varies, "P", "V");
+  if (kind == kAllToAll) return answer(input.varies() && varies, "V", "V");
+  return refused(fmt::format("{} has no types", to_string(kind)),
+                 "use the moves of spmd_types, or no_typecheck around it");
 }
 
 std::optional<TypeAnswer> refused_loss(const SpmdType& loss) {

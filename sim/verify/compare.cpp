@@ -21,21 +21,9 @@ bool same_bits_or_nan(double a, double b) {
 }
 
 std::string_view to_string(Agreement agreement) {
-  switch (agreement) {
-    case Agreement::kBitwise:
-      return "bitwise";
-    case Agreement::kEnvelope:
-      return "envelope";
-    case Agreement::kTolerance:
-      return "tolerance";
-    case Agreement::kRounding:
-      return "rounding";
-    case Agreement::kUndecided:
-      return "undecided";
-    case Agreement::kWrong:
-      return "wrong";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"bitwise",  "envelope",  "tolerance",
+                                         "rounding", "undecided", "wrong"};
+  return kNames[static_cast<std::size_t>(agreement)];
 }
 
 namespace {

@@ -76,16 +76,9 @@ class Reduction {
     if (placement_.kind == PlacementKind::kNormPartial) {
       return std::isinf(placement_.norm) && placement_.norm < 0 ? INFINITY : 0;
     }
-    switch (placement_.op) {
-      case ReduceOp::kMax:
-        return -INFINITY;
-      case ReduceOp::kMin:
-        return INFINITY;
-      case ReduceOp::kProduct:
-        return 1;
-      default:
-        return -0.0;  // a sum of -0 alone is -0
-    }
+    if (placement_.op == ReduceOp::kMax) return -INFINITY;
+    if (placement_.op == ReduceOp::kMin) return INFINITY;
+    return placement_.op == ReduceOp::kProduct ? 1 : -0.0;  // a sum of -0 alone is -0
   }
   /// Also means: their terms are divided in the end.
   bool sums() const {
@@ -104,16 +97,9 @@ class Reduction {
   }
   double add(double sum, double term) const {
     if (placement_.kind == PlacementKind::kNormPartial) return add_norm(sum, term);
-    switch (placement_.op) {
-      case ReduceOp::kMax:
-        return std::isnan(sum) || sum > term ? sum : term;
-      case ReduceOp::kMin:
-        return std::isnan(sum) || sum < term ? sum : term;
-      case ReduceOp::kProduct:
-        return sum * term;
-      default:
-        return sum + term;
-    }
+    if (placement_.op == ReduceOp::kMax) return std::isnan(sum) || sum > term ? sum : term;
+    if (placement_.op == ReduceOp::kMin) return std::isnan(sum) || sum < term ? sum : term;
+    return placement_.op == ReduceOp::kProduct ? sum * term : sum + term;
   }
   double finish(double sum) const {
     if (placement_.kind != PlacementKind::kNormPartial) return sum * scale_;
@@ -122,54 +108,30 @@ class Reduction {
   }
 
   std::int64_t integer_start() const {
-    switch (placement_.op) {
-      case ReduceOp::kMax:
-        return std::numeric_limits<std::int64_t>::min();
-      case ReduceOp::kMin:
-        return std::numeric_limits<std::int64_t>::max();
-      case ReduceOp::kProduct:
-        return 1;
-      case ReduceOp::kBitAnd:
-        return -1;
-      default:
-        return 0;
-    }
+    using Limits = std::numeric_limits<std::int64_t>;
+    if (placement_.op == ReduceOp::kMax) return Limits::min();
+    if (placement_.op == ReduceOp::kMin) return Limits::max();
+    if (placement_.op == ReduceOp::kBitAnd) return -1;
+    return placement_.op == ReduceOp::kProduct ? 1 : 0;
   }
   /// Sums that are too large for the dtype wrap in the end, in finish_integer().
   std::int64_t add_integer(std::int64_t sum, std::int64_t term) const {
     const auto bits = static_cast<std::uint64_t>(sum), other = static_cast<std::uint64_t>(term);
-    switch (placement_.op) {
-      case ReduceOp::kMax:
-        return std::max(sum, term);
-      case ReduceOp::kMin:
-        return std::min(sum, term);
-      case ReduceOp::kProduct:
-        return static_cast<std::int64_t>(bits * other);
-      case ReduceOp::kBitAnd:
-        return sum & term;
-      case ReduceOp::kBitOr:
-        return sum | term;
-      case ReduceOp::kBitXor:
-        return sum ^ term;
-      default:
-        return static_cast<std::int64_t>(bits + other);
-    }
+    using enum ReduceOp;
+    const ReduceOp op = placement_.op;
+    if (op == kMax) return std::max(sum, term);
+    if (op == kMin) return std::min(sum, term);
+    if (op == kBitAnd) return sum & term;
+    if (op == kBitOr) return sum | term;
+    if (op == kBitXor) return sum ^ term;
+    return static_cast<std::int64_t>(op == kProduct ? bits * other : bits + other);
   }
   static std::int64_t finish_integer(std::int64_t sum, DType dtype) {
-    switch (dtype) {
-      case DType::kBool:
-        return sum != 0 ? 1 : 0;
-      case DType::kU8:
-        return static_cast<std::uint8_t>(sum);
-      case DType::kI8:
-        return static_cast<std::int8_t>(sum);
-      case DType::kI16:
-        return static_cast<std::int16_t>(sum);
-      case DType::kI32:
-        return static_cast<std::int32_t>(sum);
-      default:
-        return sum;
-    }
+    if (dtype == DType::kBool) return sum != 0 ? 1 : 0;
+    if (dtype == DType::kU8) return static_cast<std::uint8_t>(sum);
+    if (dtype == DType::kI8) return static_cast<std::int8_t>(sum);
+    if (dtype == DType::kI16) return static_cast<std::int16_t>(sum);
+    return dtype == DType::kI32 ? static_cast<std::int32_t>(sum) : sum;
   }
 
  private:

@@ -55,25 +55,16 @@ class Reasons {
 
  private:
   std::string of(const ValueReport& report) const {
-    switch (report.row->letter) {
-      case 'P':
-        return left_as_terms(report);
-      case 'W':
-        return fmt::format("computed in another way; right in {}", right_in(report));
-      case 'X':
-        return report.reason.empty() ? other_program(report) : report.reason;
-      case 'D':
-        return by_rank(report);
-      case 'O':
-        return own(report);
-      case 'V':
-      case 'T':
-      case 'N':
-      case 'L':
-        return report.reason;
-      default:
-        return report.comparison.what;
+    const char letter = report.row->letter;
+    if (letter == 'P') return left_as_terms(report);
+    if (letter == 'W') {
+      return fmt::format("computed in another way; right in {}", right_in(report));
     }
+    if (letter == 'X' && report.reason.empty()) return other_program(report);
+    if (letter == 'D') return by_rank(report);
+    if (letter == 'O') return own(report);
+    const bool told = std::string_view("XVTNL").find(letter) != std::string_view::npos;
+    return told ? report.reason : report.comparison.what;
   }
 
   std::string left_as_terms(const ValueReport& report) const {

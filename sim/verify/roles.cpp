@@ -86,21 +86,14 @@ class Roles {
     const Ids all = flow_.makes(of);
     return std::ranges::any_of(all, [&](DefUse::Id id) {
       const FlowNode& node = flow_.nodes()[id];
-      switch (node.kind) {
-        case Kind::kDefined:
-          return !std::ranges::all_of(node.from, [&](DefUse::Id from) {
-            return holds(of, from) || flow_.nodes()[from].kind == Kind::kDecides;
-          });
-        case Kind::kShown:
-        case Kind::kAsserted:
-        case Kind::kBackward:
-        case Kind::kSent:
-        case Kind::kDecides:
-        case Kind::kRead:
-          return !holds(of, id);
-        default:
-          return false;
+      if (node.kind == Kind::kDefined) {
+        return !std::ranges::all_of(node.from, [&](DefUse::Id from) {
+          return holds(of, from) || flow_.nodes()[from].kind == Kind::kDecides;
+        });
       }
+      constexpr Kind kUses[] = {Kind::kShown, Kind::kAsserted, Kind::kBackward,
+                                Kind::kSent,  Kind::kDecides,  Kind::kRead};
+      return std::ranges::count(kUses, node.kind) > 0 && !holds(of, id);
     });
   }
 

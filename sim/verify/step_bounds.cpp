@@ -28,37 +28,31 @@ double RoundingBound::allowed(double exact, double terms, double absolute, doubl
   return share * sum;
 }
 
-double largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return 65504;
-    case DType::kF8E4M3FN:
-      return 448;
-    case DType::kF64:
-    case DType::kC128:
-      return std::numeric_limits<double>::max();
-    case DType::kBF16:
-      return 3.3895313892515355e38;
-    default:
-      return std::numeric_limits<float>::max();
-  }
+namespace {
+
+struct RangeRow {
+  DType dtype;
+  double largest, least_rounding;
+};
+constexpr double kLargestF64 = std::numeric_limits<double>::max();
+constexpr double kLeastF64 = std::numeric_limits<double>::denorm_min();  // its half is no number
+constexpr RangeRow kRanges[] = {{DType::kF16, 65504, 0x1p-25},
+                                {DType::kF8E4M3FN, 448, 0x1p-10},
+                                {DType::kF64, kLargestF64, kLeastF64},
+                                {DType::kC128, kLargestF64, kLeastF64},
+                                {DType::kBF16, 3.3895313892515355e38, 0x1p-134}};
+constexpr RangeRow kOtherRange{DType::kF32, std::numeric_limits<float>::max(), 0x1p-150};
+
+const RangeRow& range_of(DType dtype) {
+  const auto* row = std::ranges::find(kRanges, dtype, &RangeRow::dtype);
+  return row == std::end(kRanges) ? kOtherRange : *row;
 }
 
-double least_rounding(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return 0x1p-25;
-    case DType::kF8E4M3FN:
-      return 0x1p-10;
-    case DType::kF64:
-    case DType::kC128:
-      return std::numeric_limits<double>::denorm_min();  // the half of it is not a number of f64
-    case DType::kBF16:
-      return 0x1p-134;
-    default:
-      return 0x1p-150;
-  }
-}
+}  // namespace
+
+double largest_of(DType dtype) { return range_of(dtype).largest; }
+
+double least_rounding(DType dtype) { return range_of(dtype).least_rounding; }
 
 namespace {
 

@@ -221,17 +221,9 @@ class OpJudge {
 
   std::vector<Tensor> values(Of of) const {
     return laid_out_as([&](const WholeValue& operand, std::size_t) {
-      switch (of) {
-        case Of::kOwn:
-          return operand.own;
-        case Of::kWide:
-          return operand.wide();
-        case Of::kAbsolute:
-          return absolute_value(operand, operand.wide());
-        case Of::kOwnAbsolute:
-          break;
-      }
-      return absolute_value(operand, operand.own);
+      if (of == Of::kOwn) return operand.own;
+      if (of == Of::kWide) return operand.wide();
+      return absolute_value(operand, of == Of::kAbsolute ? operand.wide() : operand.own);
     });
   }
 

@@ -169,30 +169,22 @@ StepFinding judge_collective(const Step& step) {
   const Pieces results = pieces_of(step, true);
   if (!complete(call, inputs, results)) return skipped("collectives without a value on every rank");
   const auto root = static_cast<std::size_t>(call.source);
+  using enum CollectiveKind;
+  const CollectiveKind kind = call.kind;
+  if (kind == kAllToAll) return judge_all_to_all(step, inputs, results);
   WholeValue before;
-  switch (call.kind) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kReduce:
-    case CollectiveKind::kReduceScatter:
-      before = reduced(inputs, call.op, step.ranks);
-      break;
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kGather:
-      before = plain_whole(joined(inputs, call.dim));
-      break;
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kScatter:
-      before = plain_whole(inputs[root].local());
-      break;
-    case CollectiveKind::kAllToAll:
-      return judge_all_to_all(step, inputs, results);
-    default:
-      return skipped("collectives of this kind");
+  if (kind == kAllReduce || kind == kReduce || kind == kReduceScatter) {
+    before = reduced(inputs, call.op, step.ranks);
+  } else if (kind == kAllGather || kind == kGather) {
+    before = plain_whole(joined(inputs, call.dim));
+  } else if (kind == kBroadcast || kind == kScatter) {
+    before = plain_whole(inputs[root].local());
+  } else {
+    return skipped("collectives of this kind");
   }
   if (!before.fault.empty()) return wrong(unequal(before.fault));
-  if (has_destination(call.kind)) return judge_kept(before, plain_whole(results[root].local()));
-  const bool deals =
-      call.kind == CollectiveKind::kReduceScatter || call.kind == CollectiveKind::kScatter;
+  if (has_destination(kind)) return judge_kept(before, plain_whole(results[root].local()));
+  const bool deals = kind == kReduceScatter || kind == kScatter;
   const WholeValue after =
       deals ? plain_whole(joined(results, call.dim)) : whole_value_of(results, step.ranks);
   return after.fault.empty() ? judge_kept(before, after) : wrong(unequal(after.fault));
@@ -202,19 +194,9 @@ StepFinding judge_collective(const Step& step) {
 
 std::string move_name(const StepPart& part) {
   if (part.kind == PartKind::kCollective) return std::string(to_string(part.collective.kind));
-  switch (part.placing) {
-    case PlacedRecord::Kind::kRedistribute:
-      return "redistribute";
-    case PlacedRecord::Kind::kDistribute:
-      return "distribute";
-    case PlacedRecord::Kind::kFromLocal:
-      return "from_local";
-    case PlacedRecord::Kind::kToLocal:
-      return "to_local";
-    case PlacedRecord::Kind::kCollected:
-      return "collective";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"redistribute", "distribute", "from_local", "to_local",
+                                         "collective"};
+  return std::string(kNames[static_cast<std::size_t>(part.placing)]);
 }
 
 StepFinding judge_move(const Step& step) {

@@ -131,24 +131,17 @@ void Steps::judge(const Step& step) {
   const StepPlace* missed = missed_write(step);
   const std::lock_guard lock(mutex_);
   if (missed != nullptr) add_wrong(lost_write(step, *missed));
-  switch (found.kind) {
-    case StepFinding::Kind::kBitwise:
-      ++verdict_.bitwise;
-      break;
-    case StepFinding::Kind::kBounded:
-      ++verdict_.bounded;
-      break;
-    case StepFinding::Kind::kUndecided:
-      ++verdict_.undecided_calls;
-      verdict_.undecided_elements += found.undecided_elements;
-      break;
-    case StepFinding::Kind::kSkipped:
-      ++verdict_.skipped[found.reason];
-      break;
-    case StepFinding::Kind::kWrong:
-      found.wrong.place = place_of(step);
-      add_wrong(std::move(found.wrong));
-      break;
+  using enum StepFinding::Kind;
+  if (found.kind == kBitwise) ++verdict_.bitwise;
+  if (found.kind == kBounded) ++verdict_.bounded;
+  if (found.kind == kSkipped) ++verdict_.skipped[found.reason];
+  if (found.kind == kUndecided) {
+    ++verdict_.undecided_calls;
+    verdict_.undecided_elements += found.undecided_elements;
+  }
+  if (found.kind == kWrong) {
+    found.wrong.place = place_of(step);
+    add_wrong(std::move(found.wrong));
   }
   if (!found.makes_non_finite) return;
   if (!verdict_.non_finite || step.first().order < verdict_.non_finite->order) {

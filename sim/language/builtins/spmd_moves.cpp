@@ -94,27 +94,17 @@ class Mover {
   }
 
   DTensor run() const {
-    switch (act_) {
-      case Act::kKeep:
-        return x_;
-      case Act::kSum:
-        return alone() ? x_ : all_reduce(x_, ReduceOp::kSum, *move_.group);
-      case Act::kFirst:
-        if (alone()) return x_;
-        return program_calls().one(move_.place == 0 ? "aten::alias" : "aten::zeros_like", {x_});
-      case Act::kGather:
-        return gathered();
-      case Act::kSumPieces:
-        if (alone()) return own_piece();
-        return unstacked(collected(CollectiveKind::kReduceScatter, dim_, 0, move_.lengths, {}));
-      case Act::kCut:
-        return own_piece();
-      case Act::kSpread:
-        return spread();
-      case Act::kExchange:
-        break;
+    if (act_ == Act::kExchange) return exchanged();
+    if (act_ == Act::kGather) return gathered();
+    if (act_ == Act::kCut) return own_piece();
+    if (act_ == Act::kSpread) return spread();
+    if (act_ == Act::kSumPieces) {
+      if (alone()) return own_piece();
+      return unstacked(collected(CollectiveKind::kReduceScatter, dim_, 0, move_.lengths, {}));
     }
-    return exchanged();
+    if (act_ == Act::kKeep || alone()) return x_;
+    if (act_ == Act::kSum) return all_reduce(x_, ReduceOp::kSum, *move_.group);
+    return program_calls().one(move_.place == 0 ? "aten::alias" : "aten::zeros_like", {x_});
   }
 
  private:

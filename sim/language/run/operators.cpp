@@ -42,18 +42,11 @@ std::string_view torch_name(ast::BinaryOp op) { return kBinary[static_cast<std::
 
 // number - tensor, number / tensor: torch's ops for them.
 Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const Value& tensor) {
-  switch (op) {
-    case ast::BinaryOp::kAdd:
-      return in.call_op("add", {{tensor, number}, {}});
-    case ast::BinaryOp::kMul:
-      return in.call_op("mul", {{tensor, number}, {}});
-    case ast::BinaryOp::kSub:
-      return in.call_op("rsub", {{tensor, number}, {}});
-    case ast::BinaryOp::kDiv:
-      return in.call_op("mul", {{in.tensor_op("reciprocal", {tensor}), number}, {}});
-    default:
-      return in.call_op(torch_name(op), {{number, tensor}, {}});
-  }
+  using enum ast::BinaryOp;
+  if (op == kAdd || op == kMul) return in.call_op(torch_name(op), {{tensor, number}, {}});
+  if (op == kSub) return in.call_op("rsub", {{tensor, number}, {}});
+  if (op != kDiv) return in.call_op(torch_name(op), {{number, tensor}, {}});
+  return in.call_op("mul", {{in.tensor_op("reciprocal", {tensor}), number}, {}});
 }
 
 Value tensor_binary(Interpreter& in, ast::BinaryOp op, const Value& left, const Value& right) {

@@ -539,24 +539,13 @@ std::string decode_escapes(const SourceText& source, std::string_view body, std:
 }
 
 std::string describe(const Token& token) {
-  switch (token.kind) {
-    case TokenKind::kInt:
-    case TokenKind::kFloat:
-      return "a number";
-    case TokenKind::kString:
-    case TokenKind::kFString:
-      return "a string";
-    case TokenKind::kNewline:
-      return "the end of the line";
-    case TokenKind::kIndent:
-      return "an indented line";
-    case TokenKind::kDedent:
-      return "the end of the block";
-    case TokenKind::kEnd:
-      return "the end of the text";
-    default:
-      return fmt::format("'{}'", token.text);
-  }
+  using enum TokenKind;
+  if (token.kind == kInt || token.kind == kFloat) return "a number";
+  if (token.kind == kString || token.kind == kFString) return "a string";
+  if (token.kind == kNewline) return "the end of the line";
+  if (token.kind == kIndent) return "an indented line";
+  if (token.kind == kDedent) return "the end of the block";
+  return token.kind == kEnd ? "the end of the text" : fmt::format("'{}'", token.text);
 }
 
 }  // namespace shardlab

@@ -69,40 +69,26 @@ std::int64_t shift(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
 }
 
 Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
-  std::int64_t result = 0;
-  bool overflow = false;
-  switch (op) {
-    case ast::BinaryOp::kAdd:
-      overflow = __builtin_add_overflow(left, right, &result);
-      break;
-    case ast::BinaryOp::kSub:
-      overflow = __builtin_sub_overflow(left, right, &result);
-      break;
-    case ast::BinaryOp::kMul:
-      overflow = __builtin_mul_overflow(left, right, &result);
-      break;
-    case ast::BinaryOp::kDiv:
-      check_divisor(right == 0, "division by zero");
-      return static_cast<double>(left) / static_cast<double>(right);
-    case ast::BinaryOp::kFloorDiv:
-      return floor_divide(left, right);
-    case ast::BinaryOp::kMod:
-      check_divisor(right == 0);
-      return right == -1 ? 0 : left - floor_divide(left, right) * right;
-    case ast::BinaryOp::kPow:
-      return power(left, right);
-    case ast::BinaryOp::kBitAnd:
-      return left & right;
-    case ast::BinaryOp::kBitOr:
-      return left | right;
-    case ast::BinaryOp::kBitXor:
-      return left ^ right;
-    case ast::BinaryOp::kLeft:
-    case ast::BinaryOp::kRight:
-      return shift(op, left, right);
-    case ast::BinaryOp::kMatMul:
-      fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+  using enum ast::BinaryOp;
+  if (op == kDiv) {
+    check_divisor(right == 0, "division by zero");
+    return static_cast<double>(left) / static_cast<double>(right);
   }
+  if (op == kFloorDiv) return floor_divide(left, right);
+  if (op == kMod) {
+    check_divisor(right == 0);
+    return right == -1 ? 0 : left - floor_divide(left, right) * right;
+  }
+  if (op == kPow) return power(left, right);
+  if (op == kBitAnd) return left & right;
+  if (op == kBitOr) return left | right;
+  if (op == kBitXor) return left ^ right;
+  if (op == kLeft || op == kRight) return shift(op, left, right);
+  if (op == kMatMul) fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+  std::int64_t result = 0;
+  const bool overflow = op == kAdd   ? __builtin_add_overflow(left, right, &result)
+                        : op == kSub ? __builtin_sub_overflow(left, right, &result)
+                                     : __builtin_mul_overflow(left, right, &result);
   if (overflow) refuse_overflow(op, left, right);
   return result;
 }
@@ -125,57 +111,37 @@ double floored_quotient(double left, double right) {
 }
 
 Number reals(ast::BinaryOp op, double left, double right) {
-  switch (op) {
-    case ast::BinaryOp::kAdd:
-      return left + right;
-    case ast::BinaryOp::kSub:
-      return left - right;
-    case ast::BinaryOp::kMul:
-      return left * right;
-    case ast::BinaryOp::kDiv:
-      return check_divisor(right == 0, "float division by zero"), left / right;
-    case ast::BinaryOp::kFloorDiv:
-      return check_divisor(right == 0, "float floor division by zero"),
-             floored_quotient(left, right);
-    case ast::BinaryOp::kMod:
-      return check_divisor(right == 0, "float modulo"), floored_rest(left, right);
-    case ast::BinaryOp::kPow:
-      check_divisor(left == 0 && right < 0, kNegativePower);
-      if (left < 0 && right != std::floor(right)) {
-        fail(Fix{"raise abs(x), or use a whole exponent"}, "({}) ** {} is complex",
-             float_text(left), float_text(right));
-      }
-      return std::pow(left, right);
-    default:
-      break;
+  using enum ast::BinaryOp;
+  if (op == kAdd) return left + right;
+  if (op == kSub) return left - right;
+  if (op == kMul) return left * right;
+  if (op == kDiv) return check_divisor(right == 0, "float division by zero"), left / right;
+  if (op == kFloorDiv) {
+    check_divisor(right == 0, "float floor division by zero");
+    return floored_quotient(left, right);
   }
-  // Not as cases: clang 14 destroys the fix of the one when the other is thrown.
-  if (op == ast::BinaryOp::kMatMul) {
-    fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+  if (op == kMod) return check_divisor(right == 0, "float modulo"), floored_rest(left, right);
+  if (op == kPow) {
+    check_divisor(left == 0 && right < 0, kNegativePower);
+    if (left < 0 && right != std::floor(right)) {
+      fail(Fix{"raise abs(x), or use a whole exponent"}, "({}) ** {} is complex", float_text(left),
+           float_text(right));
+    }
+    return std::pow(left, right);
   }
+  if (op == kMatMul) fail(Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
   fail(Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats", ast::to_string(op));
 }
 
 template <typename T>
 bool compare_as(ast::CompareOp op, T left, T right) {
-  switch (op) {
-    case ast::CompareOp::kEqual:
-    case ast::CompareOp::kIs:
-      return left == right;
-    case ast::CompareOp::kNotEqual:
-    case ast::CompareOp::kIsNot:
-      return left != right;
-    case ast::CompareOp::kLess:
-      return left < right;
-    case ast::CompareOp::kLessEqual:
-      return left <= right;
-    case ast::CompareOp::kGreater:
-      return left > right;
-    case ast::CompareOp::kGreaterEqual:
-      return left >= right;
-    default:
-      break;
-  }
+  using enum ast::CompareOp;
+  if (op == kEqual || op == kIs) return left == right;
+  if (op == kNotEqual || op == kIsNot) return left != right;
+  if (op == kLess) return left < right;
+  if (op == kLessEqual) return left <= right;
+  if (op == kGreater) return left > right;
+  if (op == kGreaterEqual) return left >= right;
   fail(ErrorKind::kInternal, "'{}' between numbers", ast::to_string(op));
 }
 

@@ -367,32 +367,20 @@ ExpressionPtr Parser::slice_or_expression() {
 }
 
 ExpressionPtr Parser::atom() {
-  const Token& token = peek();
-  const SourceSpan span = token.span;
-  switch (token.kind) {
-    case TokenKind::kName:
-      return make(span, ast::Name{next().text});
-    case TokenKind::kInt:
-      return make(span, ast::Constant{next().integer});
-    case TokenKind::kFloat:
-      return make(span, ast::Constant{next().real});
-    case TokenKind::kString:
-    case TokenKind::kFString:
-      return strings();
-    case TokenKind::kKeyword:
-      if (accept_keyword("None")) return make(span, ast::Constant{ast::None{}});
-      if (accept_keyword("True")) return make(span, ast::Constant{true});
-      if (accept_keyword("False")) return make(span, ast::Constant{false});
-      break;
-    case TokenKind::kOperator:
-      if (accept_operator("...")) return make(span, ast::Constant{ast::Ellipsis{}});
-      if (at_operator("(")) return parenthesised();
-      if (at_operator("[")) return list_display();
-      if (at_operator("{")) return dict_display();
-      break;
-    default:
-      break;
-  }
+  using enum TokenKind;
+  const TokenKind kind = peek().kind;
+  const SourceSpan span = peek().span;
+  if (kind == kName) return make(span, ast::Name{next().text});
+  if (kind == kInt) return make(span, ast::Constant{next().integer});
+  if (kind == kFloat) return make(span, ast::Constant{next().real});
+  if (kind == kString || kind == kFString) return strings();
+  if (accept_keyword("None")) return make(span, ast::Constant{ast::None{}});
+  if (accept_keyword("True")) return make(span, ast::Constant{true});
+  if (accept_keyword("False")) return make(span, ast::Constant{false});
+  if (accept_operator("...")) return make(span, ast::Constant{ast::Ellipsis{}});
+  if (at_operator("(")) return parenthesised();
+  if (at_operator("[")) return list_display();
+  if (at_operator("{")) return dict_display();
   unexpected("an expression", kWriteValue);
 }
 

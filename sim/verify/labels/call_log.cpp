@@ -3,8 +3,6 @@
 // result is written where it is, so that views and what backward keeps have it, too.
 #include "sim/verify/labels/call_log.h"
 
-#include <algorithm>
-
 #include "autograd/grad_node.h"
 #include "comm/filling.h"
 #include "schema/call_record.h"
@@ -31,18 +29,11 @@ void write_as(const Tensor& to, const std::vector<From>& numbers) {
 void write_numbers(Tensor& to, const GlobalValue& value, bool apart) {
   if (apart || to.shape() != value.meta.shape)
     to = empty(*to.device(), value.meta.shape, to.dtype());
-  switch (to.dtype()) {
-    case DType::kF64:
-      return write_as<double>(to, value.reals);
-    case DType::kF32:
-      return write_as<float>(to, value.reals);
-    case DType::kI64:
-      return write_as<std::int64_t>(to, value.integers);
-    case DType::kBool:
-      return write_as<std::uint8_t>(to, value.integers);
-    default:
-      return;
-  }
+  const DType dtype = to.dtype();
+  if (dtype == DType::kF64) write_as<double>(to, value.reals);
+  if (dtype == DType::kF32) write_as<float>(to, value.reals);
+  if (dtype == DType::kI64) write_as<std::int64_t>(to, value.integers);
+  if (dtype == DType::kBool) write_as<std::uint8_t>(to, value.integers);
 }
 
 class LoggingObserver final : public ForwardingObserver {
