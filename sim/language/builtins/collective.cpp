@@ -63,8 +63,8 @@ Value run_funcol_all_reduce(Interpreter& in, const Value*, const Parameters& giv
 
 // Chunks of unequal length: reduce_scatter() makes them, torch does not.
 Value run_funcol_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("funcol.reduce_scatter_tensor",
-                         {"self", "reduceOp", "scatter_dim", "group", "tag="}, std::move(call));
+  const Parameters given("funcol.reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=)",
+                         std::move(call));
   const DTensor x = given.tensor("self");
   const std::int64_t dim = wrap_dim(given.integer("scatter_dim"), x.ndim());
   ProcessGroup& group = group_of(in, given["group"]);
@@ -81,7 +81,7 @@ std::int64_t rows_in_all(const Dims& rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-Value rows_exchanged(Interpreter& in, const Parameters& given) {
+Value run_rows_exchanged(Interpreter& in, const Value*, const Parameters& given) {
   const DTensor x = given.tensor("self");
   ProcessGroup& group = group_of(in, given["group"]);
   const Dims send = given.sizes_or("input_split_sizes", {});
@@ -92,31 +92,17 @@ Value rows_exchanged(Interpreter& in, const Parameters& given) {
   return all_to_all(x, send, receive, group);
 }
 
-Value run_funcol_all_to_all(Interpreter& in, const Value*, CallValues call) {
-  return rows_exchanged(in, {"funcol.all_to_all_single",
-                             {"self", "output_split_sizes", "input_split_sizes", "group", "tag="},
-                             std::move(call)});
-}
-
-Value run_all_to_all_single(Interpreter& in, const Value*, CallValues call) {
-  return rows_exchanged(in, {"all_to_all_single",
-                             {"self", "output_split_sizes=", "input_split_sizes=", "group="},
-                             std::move(call)});
-}
-
 // torch.distributed.nn.functional
 
 Value run_nn_all_reduce(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.nn.functional.all_reduce", {"tensor", "op=", "group="},
-                      std::move(values));
+  const DistCall call(in, "dist.nn.functional.all_reduce(tensor, op=, group=)", std::move(values));
   const DTensor x = call.tensor("tensor");
   if (!call.takes_part() || in.plain()) return x;
   return all_reduce(x, call.op(), call.group());
 }
 
 Value run_nn_broadcast(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.nn.functional.broadcast", {"tensor", "src", "group="},
-                      std::move(values));
+  const DistCall call(in, "dist.nn.functional.broadcast(tensor, src, group=)", std::move(values));
   const DTensor x = call.tensor("tensor");
   if (!call.takes_part() || in.plain()) return x;
   return broadcast(x, call.root("src", "group_src", false), call.group());
@@ -124,7 +110,7 @@ Value run_nn_broadcast(Interpreter& in, const Value*, CallValues values) {
 
 // One tensor for each rank.
 Value run_nn_all_gather(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.nn.functional.all_gather", {"tensor", "group="}, std::move(values));
+  const DistCall call(in, "dist.nn.functional.all_gather(tensor, group=)", std::move(values));
   const DTensor x = call.tensor("tensor");
   Values pieces;
   if (in.plain()) {
@@ -138,8 +124,8 @@ Value run_nn_all_gather(Interpreter& in, const Value*, CallValues values) {
 }
 
 Value run_nn_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.nn.functional.reduce_scatter",
-                      {"output", "input_list", "op=", "group="}, std::move(values));
+  const DistCall call(in, "dist.nn.functional.reduce_scatter(output, input_list, op=, group=)",
+                      std::move(values));
   if (!call.takes_part()) return call.tensor("output");
   const std::vector<DTensor> terms = call.tensors("input_list");
   if (in.plain()) return terms[static_cast<std::size_t>(call.reported_place())];
@@ -147,8 +133,9 @@ Value run_nn_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
 }
 
 Value run_nn_all_to_all(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.nn.functional.all_to_all_single",
-                      {"output", "input", "output_split_sizes=", "input_split_sizes=", "group="},
+  const DistCall call(in,
+                      "dist.nn.functional.all_to_all_single(output, input, output_split_sizes=, "
+                      "input_split_sizes=, group=)",
                       std::move(values));
   const DTensor x = call.tensor("input");
   if (!call.takes_part() || in.plain()) return x;
@@ -164,7 +151,8 @@ BuiltinTable collective_builtins() {
       {"all_gather", "(t, dim, group=)", run_all_gather<"t", "dim">},
       {"all_reduce", "(t, op=, group=)", run_all_reduce},
       {"all_to_all", "(t, split_dim, concat_dim, group=)", run_all_to_all},
-      {"all_to_all_single", run_all_to_all_single},
+      {"all_to_all_single", "(self, output_split_sizes=, input_split_sizes=, group=)",
+       run_rows_exchanged},
       {"barrier", "(group=)", run_barrier},
       {"broadcast", "(t, src, group=)", run_broadcast<"t">},
       {"reduce_scatter", "(t, op, dim, group=)", run_reduce_scatter},
@@ -181,8 +169,12 @@ BuiltinTable funcol_builtins() {
       {"all_gather_tensor_autograd", "funcol.all_gather_tensor(self, gather_dim, group, tag=)",
        run_all_gather<"self", "gather_dim">},
       {"all_reduce", "funcol.all_reduce(self, reduceOp, group, tag=)", run_funcol_all_reduce},
-      {"all_to_all_single", run_funcol_all_to_all},
-      {"all_to_all_single_autograd", run_funcol_all_to_all},
+      {"all_to_all_single",
+       "funcol.all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=)",
+       run_rows_exchanged},
+      {"all_to_all_single_autograd",
+       "funcol.all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=)",
+       run_rows_exchanged},
       {"broadcast", "funcol.broadcast(self, src, group, tag=)", run_broadcast<"self">},
       {"reduce_scatter_single", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor", run_funcol_reduce_scatter},

@@ -51,7 +51,7 @@ Value run_extend(Interpreter& in, const Value* self, const Parameters& given) {
 
 // dict.pop(key, default).
 Value pop_entry(const DictValue& dict, CallValues call) {
-  const Parameters given("pop", {"key", "default="}, std::move(call));
+  const Parameters given("pop(key, default=)", std::move(call));
   const Value* const found = dict.entries->find(given["key"]);
   if (found == nullptr) {
     if (given.given("default")) return given["default"];
@@ -67,7 +67,7 @@ Value pop_entry(const DictValue& dict, CallValues call) {
 Value run_pop(Interpreter&, const Value* self, CallValues call) {
   if (self->is<DictValue>()) return pop_entry(dict_in(self, "pop"), std::move(call));
   Values& items = list_of(self, "pop");
-  const Parameters given("pop", {"index="}, std::move(call));
+  const Parameters given("pop(index=)", std::move(call));
   const auto size = static_cast<std::int64_t>(items.size());
   std::int64_t index = given.integer_or("index", -1);
   if (index < -size || index >= size) {
@@ -89,7 +89,7 @@ Value run_index(Interpreter& in, const Value* self, CallValues call) {
             "index: the text does not have the part");
   }
   if (!self->is_sequence()) refuse_self(self, "index", "a list or a tuple");
-  const Parameters given("index", {"item"}, std::move(call));
+  const Parameters given("index(item)", std::move(call));
   const Values& items = items_of(*self);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (equal(items[i], given["item"])) return static_cast<std::int64_t>(i);
@@ -153,13 +153,13 @@ Value run_insert(Interpreter&, const Value* self, const Parameters& given) {
 
 Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
   if (is_set(*self)) {
-    const Parameters given("remove", {"item"}, std::move(call));
+    const Parameters given("remove(item)", std::move(call));
     if (self->as<DictValue>().entries->erase(given["item"])) return {};
     fail_as("KeyError: " + repr(given["item"]), Fix{"s.discard(x) takes it out where it is there"},
             "remove: {} is not in the set", repr(given["item"]));
   }
   Values& items = list_of(self, "remove");
-  const Parameters given("remove", {"item"}, std::move(call));
+  const Parameters given("remove(item)", std::move(call));
   const auto found =
       std::ranges::find_if(items, [&](const Value& item) { return equal(item, given["item"]); });
   if (found == items.end()) {
@@ -327,7 +327,7 @@ Value run_update(Interpreter& in, const Value* self, CallValues call) {
     return {};
   }
   const DictValue& dict = dict_in(self, "update");
-  const Parameters given("update", {"other="}, std::move(call), Parameters::Others::kKeep);
+  const Parameters given("update(other=, **)", std::move(call));
   if (given.has("other")) {
     const auto* other = given["other"].get<DictValue>();
     if (other == nullptr) given.refuse("other", "a dict", "{\"a\": 1}");

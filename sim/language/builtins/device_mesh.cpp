@@ -105,11 +105,7 @@ class LocalMap final : public Callable {
 
 // local_map(func, out_placements, in_placements=None, in_grad_placements=None, device_mesh=None,
 // redistribute_inputs=False): a function of distributed tensors, which calls `func` with pieces.
-Value run_local_map(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("local_map",
-                         {"func", "out_placements", "in_placements=", "in_grad_placements=",
-                          "device_mesh=", "redistribute_inputs="},
-                         std::move(call));
+Value run_local_map(Interpreter&, const Value*, const Parameters& given) {
   return ObjectValue{std::make_shared<LocalMap>(given)};
 }
 
@@ -141,7 +137,7 @@ Value run_init_device_mesh(Interpreter& in, const Value*, const Parameters& give
   const bool same =
       (alone || (shape == own.shape() && own.is_iota())) && (names.empty() || names == own.names());
   if (same) return in.meshes()[0];
-  const MeshLayout* layout = arena_of(in).layout({.shape = shape, .names = names, .ranks = {}});
+  const MeshLayout* layout = arena_of(in).layout({.shape = shape, .names = names});
   warn_of_fake(*layout, given["backend_override"]);
   return made_mesh(in, layout);
 }
@@ -165,7 +161,7 @@ void read_ranks(const Parameters& given, const Value& value, std::size_t depth,
 }
 
 MeshLayout::Init ranks_given(Interpreter& in, const Parameters& given) {
-  MeshLayout::Init init{.shape = {}, .names = names_given(given), .ranks = {}};
+  MeshLayout::Init init{.names = names_given(given)};
   Value ranks = given["mesh"];
   if (ranks.is_tensor()) ranks = in.call(in.attribute(ranks, "tolist"), {});
   read_ranks(given, in.settle(ranks), 0, init);
@@ -220,7 +216,7 @@ Value run_from_group(Interpreter& in, const Value*, const Parameters& given) {
   } else {
     groups.push_back(group_in(given["group"]));
   }
-  MeshLayout::Init init{.shape = {}, .names = names_given(given), .ranks = {}};
+  MeshLayout::Init init{.names = names_given(given)};
   if (list) {
     if (groups.empty() || !given.has("mesh") || init.names.empty()) {
       fail(Fix{"from_group([g1, g2], \"cpu\", [[0, 1], [2, 3]], "
@@ -288,7 +284,10 @@ BuiltinTable mesh_builtins() {
   static const Builtin kTable[] = {
       {"init_device_mesh", "(device_type, mesh_shape, mesh_dim_names=, backend_override=)",
        run_init_device_mesh},
-      {"local_map", run_local_map}};
+      {"local_map",
+       "(func, out_placements, in_placements=, in_grad_placements=, device_mesh=, "
+       "redistribute_inputs=)",
+       run_local_map}};
   return kTable;
 }
 

@@ -30,8 +30,7 @@ class WorkObject final : public Object {
   CollectiveWorkRef work_;
 };
 
-Value wait_for_work(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("wait", {"timeout="}, std::move(call));
+Value wait_for_work(Interpreter&, const Value* self, const Parameters&) {
   dynamic_cast<WorkObject&>(*self->as<ObjectValue>().object).wait();
   return true;
 }
@@ -151,33 +150,35 @@ Value performed(const DistCall& call, const CollectInto& what) {
 /// A function with a tensor on each side, or a list of one for each rank: its parameters begin with
 /// the output and the input, or with the one tensor that is both.
 struct DistRow {
-  const char* name;
   Kind kind;
-  std::string_view parameters;
+  std::string_view signature;
 };
-constexpr DistRow kAllReduceRow{"dist.all_reduce", Kind::kAllReduce, "tensor op= group= async_op="};
-constexpr DistRow kReduceRow{"dist.reduce", Kind::kReduce,
-                             "tensor dst= op= group= async_op= group_dst="};
-constexpr DistRow kBroadcastRow{"dist.broadcast", Kind::kBroadcast,
-                                "tensor src= group= async_op= group_src="};
-constexpr DistRow kAllGatherRow{"dist.all_gather", Kind::kAllGather,
-                                "tensor_list tensor group= async_op="};
-constexpr DistRow kAllGatherIntoRow{"dist.all_gather_into_tensor", Kind::kAllGather,
-                                    "output_tensor input_tensor group= async_op="};
-constexpr DistRow kReduceScatterRow{"dist.reduce_scatter", Kind::kReduceScatter,
-                                    "output input_list op= group= async_op="};
-constexpr DistRow kReduceScatterTensorRow{"dist.reduce_scatter_tensor", Kind::kReduceScatter,
-                                          "output input op= group= async_op="};
-constexpr DistRow kAllToAllRow{"dist.all_to_all", Kind::kAllToAll,
-                               "output_tensor_list input_tensor_list group= async_op="};
-constexpr DistRow kAllToAllSingleRow{
-    "dist.all_to_all_single", Kind::kAllToAll,
-    "output input output_split_sizes= input_split_sizes= group= async_op="};
+constexpr DistRow kAllReduceRow{Kind::kAllReduce,
+                                "dist.all_reduce(tensor, op=, group=, async_op=)"};
+constexpr DistRow kReduceRow{Kind::kReduce,
+                             "dist.reduce(tensor, dst=, op=, group=, async_op=, group_dst=)"};
+constexpr DistRow kBroadcastRow{Kind::kBroadcast,
+                                "dist.broadcast(tensor, src=, group=, async_op=, group_src=)"};
+constexpr DistRow kAllGatherRow{Kind::kAllGather,
+                                "dist.all_gather(tensor_list, tensor, group=, async_op=)"};
+constexpr DistRow kAllGatherIntoRow{
+    Kind::kAllGather,
+    "dist.all_gather_into_tensor(output_tensor, input_tensor, group=, async_op=)"};
+constexpr DistRow kReduceScatterRow{
+    Kind::kReduceScatter, "dist.reduce_scatter(output, input_list, op=, group=, async_op=)"};
+constexpr DistRow kReduceScatterTensorRow{
+    Kind::kReduceScatter, "dist.reduce_scatter_tensor(output, input, op=, group=, async_op=)"};
+constexpr DistRow kAllToAllRow{
+    Kind::kAllToAll, "dist.all_to_all(output_tensor_list, input_tensor_list, group=, async_op=)"};
+constexpr DistRow kAllToAllSingleRow{Kind::kAllToAll,
+                                     "dist.all_to_all_single(output, input, output_split_sizes=, "
+                                     "input_split_sizes=, group=, async_op=)"};
 
 template <const DistRow& row>
 Value run_dist_row(Interpreter& in, const Value*, CallValues values) {
-  const std::vector<std::string_view> names = parts_of_text(row.parameters, " ");
-  const DistCall call(in, row.name, names, std::move(values));
+  const Signature signature(row.signature);
+  const std::vector<std::string_view>& names = signature.parameters;
+  const DistCall call(in, signature, std::move(values));
   const auto side = [&](std::string_view name) {
     return name.ends_with("list") ? call.tensors(name) : std::vector<DTensor>{call.tensor(name)};
   };
@@ -212,8 +213,7 @@ std::vector<DTensor> list_at_root(const DistCall& call, std::string_view name, b
 }
 
 Value dist_gather(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.gather",
-                      {"tensor", "gather_list=", "dst=", "group=", "async_op=", "group_dst="},
+  const DistCall call(in, "dist.gather(tensor, gather_list=, dst=, group=, async_op=, group_dst=)",
                       std::move(values));
   const DTensor x = call.tensor("tensor");
   if (!call.takes_part()) return call.nothing();
@@ -226,8 +226,8 @@ Value dist_gather(Interpreter& in, const Value*, CallValues values) {
 }
 
 Value dist_scatter(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.scatter",
-                      {"tensor", "scatter_list=", "src=", "group=", "async_op=", "group_src="},
+  const DistCall call(in,
+                      "dist.scatter(tensor, scatter_list=, src=, group=, async_op=, group_src=)",
                       std::move(values));
   const DTensor x = call.tensor("tensor");
   if (!call.takes_part()) return call.nothing();
@@ -240,7 +240,7 @@ Value dist_scatter(Interpreter& in, const Value*, CallValues values) {
 
 // An asynchronous barrier waits at once.
 Value dist_barrier(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.barrier", {"group=", "async_op=", "device_ids=", "timeout="},
+  const DistCall call(in, "dist.barrier(group=, async_op=, device_ids=, timeout=)",
                       std::move(values));
   if (!call.takes_part()) return call.nothing();
   barrier(call.group());
@@ -307,7 +307,7 @@ BuiltinTable dist_builtins() {
 BuiltinTable work_methods() {
   static const Builtin kTable[] = {
       {"is_completed", is_work_completed},
-      {"wait", wait_for_work},
+      {"wait", "(timeout=)", wait_for_work},
   };
   return kTable;
 }

@@ -94,8 +94,7 @@ DTensor distributed(const Interpreter& in, const Parameters& given, const DTenso
 }
 
 Value run_distribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
-                         std::move(call), Parameters::Others::kKeep);
+  const Parameters given("distribute(t, placements=, mesh=, src_data_rank=, **)", std::move(call));
   const DTensor tensor = given.tensor("t");
   return placed_parameter(in, tensor, [&] { return distributed(in, given, tensor); });
 }
@@ -125,8 +124,8 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
 }
 
 Value run_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("from_local", {"t", "mesh=", "placements=", "shape=", "run_check="},
-                         std::move(call), Parameters::Others::kKeep);
+  const Parameters given("from_local(t, mesh=, placements=, shape=, run_check=, **)",
+                         std::move(call));
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
     fail(Fix{"leave shape= out, or give the shape of the piece"},
@@ -210,9 +209,8 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor, const Mesh
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
   const MeshLayout* mesh = take_mesh(call);
   const Parameters given(
-      "redistribute",
-      {"x", "placements=", "planner=", "async_op=", "forward_dtype=", "backward_dtype="},
-      std::move(call), Parameters::Others::kKeep);
+      "redistribute(x, placements=, planner=, async_op=, forward_dtype=, backward_dtype=, **)",
+      std::move(call));
   const DTensor tensor = given.tensor("x");
   const auto dtype = moved_dtype(given, "forward_dtype");
   if (in.plain() && dtype && *dtype != tensor.dtype()) return Interpreter::cast(tensor, *dtype);

@@ -157,7 +157,7 @@ Value run_initial_seed(Interpreter&, const Value* self, const Parameters&) {
 }
 
 Value run_tensor(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("tensor", {"data", "dtype="}, std::move(call));
+  const Parameters given("tensor(data, dtype=)", std::move(call));
   Dims shape;
   std::vector<Value> flat;
   flatten(given["data"], shape, 0, flat);
@@ -181,7 +181,7 @@ Value run_as_tensor(Interpreter& in, const Value*, CallValues call) {
   if (call.positional.empty() || !call.positional[0].is_tensor()) {
     return run_tensor(in, nullptr, std::move(call));
   }
-  const Parameters given("as_tensor", {"data", "dtype=", "device="}, std::move(call));
+  const Parameters given("as_tensor(data, dtype=, device=)", std::move(call));
   const DTensor tensor = given.tensor("data");
   return Interpreter::cast(tensor, given.dtype("dtype").value_or(tensor.dtype()));
 }

@@ -17,7 +17,7 @@ GroupValue group_value(const Parameters& given) {
   const Value& group = given["group"];
   if (group.is_none()) return {};
   if (const auto* value = group.get<GroupValue>()) return *value;
-  if (is_outside(group)) return {.mesh = {}, .outside = true};
+  if (is_outside(group)) return {.outside = true};
   given.refuse("group", "a process group", "mesh.get_group(\"tp\")");
 }
 
@@ -123,7 +123,7 @@ template <bool kGlobal>
 Value run_translated(Interpreter& in, const Value*, CallValues call) {
   constexpr std::string_view kName = kGlobal ? "get_global_rank" : "get_group_rank";
   constexpr std::string_view kWhat = kGlobal ? "group_rank" : "global_rank";
-  const Parameters given(kName, {"group", kWhat}, std::move(call));
+  const Parameters given({kName, {"group", kWhat}}, std::move(call));
   const GroupValue group = group_value(given);
   check_inside(in, group, kName);
   const std::int64_t asked = given.integer(kWhat);
@@ -142,11 +142,7 @@ Value run_translated(Interpreter& in, const Value*, CallValues call) {
        "{}: {} {} is not in {}", kName, kWhat, asked, group_text(in, group));
 }
 
-Value run_new_group(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("dist.new_group",
-                         {"ranks=", "timeout=", "backend=", "pg_options=",
-                          "use_local_synchronization=", "group_desc=", "device_id=", "sort_ranks="},
-                         std::move(call));
+Value run_new_group(Interpreter& in, const Value*, const Parameters& given) {
   if (given.flag_or("use_local_synchronization", false)) {
     fail(ErrorKind::kUnsupported, Fix{"call it on every rank of the world, and leave that out"},
          "dist.new_group: use_local_synchronization=True is not supported");
@@ -182,7 +178,10 @@ BuiltinTable dist_group_builtins() {
        run_nothing},
       {"is_available", "dist.is_initialized()", run_is_there},
       {"is_initialized", "dist.is_initialized()", run_is_there},
-      {"new_group", run_new_group},
+      {"new_group",
+       "dist.new_group(ranks=, timeout=, backend=, pg_options=, use_local_synchronization=, "
+       "group_desc=, device_id=, sort_ranks=)",
+       run_new_group},
       {"pipeline_schedule", run_pipeline_schedule},
   };
   return kTable;

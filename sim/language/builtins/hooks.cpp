@@ -183,7 +183,7 @@ Value leave_hooked(const std::shared_ptr<HookedCall>& hooked, const FunctionValu
 
 template <ModuleHooks::When kWhen>
 Value run_register_module(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given(kHookName[static_cast<std::size_t>(kWhen)], {"hook"}, std::move(call));
+  const Parameters given({kHookName[static_cast<std::size_t>(kWhen)], {"hook"}}, std::move(call));
   const std::shared_ptr<ModuleHooks>& all = self->as<FunctionValue>().hooks;
   const std::uint64_t id = ++all->made;
   all->hooks.push_back({id, kWhen, in.keep(hook_of(given))});
@@ -216,7 +216,7 @@ Value call_hooked(Interpreter& in, const FunctionValue& function, CallValues cal
 }
 
 Value run_register_hook(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("register_hook", {"hook"}, std::move(call));
+  const Parameters given("register_hook(hook)", std::move(call));
   const auto run = [&in, hook = in.keep(hook_of(given))](const DTensor& gradient) {
     if (!hook->value) return DTensor();
     return gradient_of(in.call(*hook->value, {{gradient}, {}}), "register_hook");

@@ -95,8 +95,7 @@ Value run_partial(Interpreter&, const Value*, CallValues call) {
   return ObjectValue{std::make_shared<Partial>(std::move(function), std::move(call))};
 }
 
-Value run_reduce(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("reduce", {"function", "items", "initial="}, std::move(call));
+Value run_reduce(Interpreter& in, const Value*, const Parameters& given) {
   if (given["function"].is_tensor())
     given.refuse("function", "a function; of ranks: dist.reduce", "max");
   Values items = in.iterate(given["items"]);
@@ -186,7 +185,8 @@ BuiltinTable checkpoint_builtins() {
 }
 
 BuiltinTable functools_builtins() {
-  static const Builtin kTable[] = {{"partial", run_partial}, {"reduce", run_reduce}};
+  static const Builtin kTable[] = {{"partial", run_partial},
+                                   {"reduce", "(function, items, initial=)", run_reduce}};
   return kTable;
 }
 

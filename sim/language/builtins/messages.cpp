@@ -17,39 +17,31 @@ namespace {
 
 // One function, and the names of its arguments for the other rank.
 struct MessageNames {
-  const char* function;
-  std::string_view peer_parameter, place_parameter;  ///< "dst=": may be left out
+  std::string_view signature, peer, place;
   bool sends;
   bool takes_any = false;  ///< both may be left out
-  std::string_view peer() const { return peer_parameter.substr(0, peer_parameter.size() - 1); }
-  std::string_view place() const { return place_parameter.substr(0, place_parameter.size() - 1); }
 };
 
-constexpr MessageNames kSend = {"dist.send", "dst=", "group_dst=", true};
-constexpr MessageNames kIsend = {"dist.isend", "dst=", "group_dst=", true};
-constexpr MessageNames kRecv = {"dist.recv", "src=", "group_src=", false, true};
-constexpr MessageNames kIrecv = {"dist.irecv", "src=", "group_src=", false};
+constexpr MessageNames kSend = {"dist.send(tensor, dst=, group=, tag=, group_dst=, label=)", "dst",
+                                "group_dst", true};
+constexpr MessageNames kIsend = {"dist.isend(tensor, dst=, group=, tag=, group_dst=, label=)",
+                                 "dst", "group_dst", true};
+constexpr MessageNames kRecv = {"dist.recv(tensor, src=, group=, tag=, group_src=, label=)", "src",
+                                "group_src", false, true};
+constexpr MessageNames kIrecv = {"dist.irecv(tensor, src=, group=, tag=, group_src=, label=)",
+                                 "src", "group_src", false};
 
 CollectInto message_of(const DistCall& call, const MessageNames& names) {
   const DTensor x = call.tensor("tensor");
   const std::int64_t tag = call.given().integer_or("tag", 0);
   if (tag < 0) call.refuse("give 0 or more", "tag is {}", tag);
   const bool any =
-      names.takes_any && !call.given().has(names.peer()) && !call.given().has(names.place());
+      names.takes_any && !call.given().has(names.peer) && !call.given().has(names.place);
   CollectInto what{.kind = names.sends ? CollectiveKind::kSend : CollectiveKind::kRecv,
-                   .inputs = {},
-                   .outputs = {},
-                   .root = any ? kAnyRank : call.root(names.peer(), names.place(), false),
+                   .root = any ? kAnyRank : call.root(names.peer, names.place, false),
                    .tag = tag};
   (names.sends ? what.inputs : what.outputs).push_back(x);
   return what;
-}
-
-DistCall message_call(Interpreter& in, const MessageNames& names, CallValues values) {
-  return {in,
-          names.function,
-          {"tensor", names.peer_parameter, "group=", "tag=", names.place_parameter, "label="},
-          std::move(values)};
 }
 
 void warn_of_order() {
@@ -88,7 +80,7 @@ CollectiveWorkRef posted(Interpreter& in, const CollectInto& what, ProcessGroup&
 }
 
 Value run_posted(Interpreter& in, const MessageNames& names, CallValues values) {
-  const DistCall call = message_call(in, names, std::move(values));
+  const DistCall call(in, names.signature, std::move(values));
   if (!call.takes_part()) return call.nothing();
   const CollectInto what = message_of(call, names);
   return work_value(in.plain() ? nullptr : posted(in, what, call.group(), label_of(call)));
@@ -114,7 +106,7 @@ class MessageObject final : public Object {
 }  // namespace
 
 Value run_send(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call = message_call(in, kSend, std::move(values));
+  const DistCall call(in, kSend.signature, std::move(values));
   if (!call.takes_part()) return call.nothing();
   const CollectInto what = message_of(call, kSend);
   if (in.plain()) return call.nothing();
@@ -129,7 +121,7 @@ Value run_send(Interpreter& in, const Value*, CallValues values) {
 
 // Returns the rank of the sender, as torch does.
 Value run_recv(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call = message_call(in, kRecv, std::move(values));
+  const DistCall call(in, kRecv.signature, std::move(values));
   if (!call.takes_part()) return std::int64_t{-1};
   const CollectInto what = message_of(call, kRecv);
   const bool named = call.given().has("src");
@@ -156,8 +148,7 @@ Value run_irecv(Interpreter& in, const Value*, CallValues values) {
 }
 
 Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.P2POp",
-                      {"op", "tensor", "peer=", "group=", "tag=", "group_peer=", "label="},
+  const DistCall call(in, "dist.P2POp(op, tensor, peer=, group=, tag=, group_peer=, label=)",
                       std::move(values));
   const auto* op = call.given()["op"].get<BuiltinValue>();
   const bool sends = op != nullptr && op->builtin->runs(run_isend);
@@ -168,14 +159,14 @@ Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
   if (!call.takes_part()) {
     return ObjectValue{std::make_shared<MessageObject>(CollectInto(), nullptr, nullptr)};
   }
-  CollectInto what = message_of(call, {"dist.P2POp", "peer=", "group_peer=", sends});
+  CollectInto what = message_of(call, {"dist.P2POp()", "peer", "group_peer", sends});
   return ObjectValue{std::make_shared<MessageObject>(
       std::move(what), in.plain() ? nullptr : &call.group(), label_of(call))};
 }
 
 // All are posted before the first wait, so that their order does not matter.
 Value run_batch_isend_irecv(Interpreter& in, const Value*, CallValues values) {
-  const Parameters given("dist.batch_isend_irecv", {"p2p_op_list"}, std::move(values));
+  const Parameters given("dist.batch_isend_irecv(p2p_op_list)", std::move(values));
   constexpr std::string_view kList = "p2p_op_list";
   constexpr std::string_view kWanted = "a list of dist.P2POp";
   constexpr std::string_view kExample = "[dist.P2POp(dist.isend, x, 1)]";

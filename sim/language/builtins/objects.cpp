@@ -63,27 +63,15 @@ class Writer {
 struct Reader {
   Value value() {
     const char kind = take(1)[0];
-    switch (kind) {
-      case 'n':
-        return {};
-      case 't':
-      case 'f':
-        return kind == 't';
-      case 'i':
-        return number<std::int64_t>();
-      case 'd':
-        return number<double>();
-      case 's':
-        return std::string(take(size()));
-      case 'l':
-        return make_list(items());
-      case 'u':
-        return make_tuple(items());
-      case 'm':
-        return dict();
-      default:
-        fail(ErrorKind::kInternal, "a value of kind {}", static_cast<int>(kind));
-    }
+    if (kind == 'n') return {};
+    if (kind == 't' || kind == 'f') return kind == 't';
+    if (kind == 'i') return number<std::int64_t>();
+    if (kind == 'd') return number<double>();
+    if (kind == 's') return std::string(take(size()));
+    if (kind == 'l') return make_list(items());
+    if (kind == 'u') return make_tuple(items());
+    if (kind == 'm') return dict();
+    fail(ErrorKind::kInternal, "a value of kind {}", static_cast<int>(kind));
   }
 
   std::string_view take(std::size_t count) {
@@ -184,6 +172,21 @@ Value piece_of(const std::string& bytes, std::size_t at, std::int64_t room, std:
   return value_of_bytes(std::string_view(bytes).substr(first, static_cast<std::size_t>(size)));
 }
 
+// Puts the objects of all ranks into a list: of each rank as many bytes as `sizes` says, and the
+// next one's begin `room` bytes later.
+Value put_of_all(const DistCall& call, std::string_view name, const std::string& bytes,
+                 std::int64_t room, const Sizes& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    put(call, name, i, piece_of(bytes, i, room, sizes[i]));
+  }
+  return call.nothing();
+}
+
+// On one device, which has its own object in place of each rank's.
+Sizes alone_sizes(const DistCall& call, const std::string& own) {
+  return Sizes(static_cast<std::size_t>(call.reported_size()), std::ssize(own));
+}
+
 void check_room(const DistCall& call, std::string_view name, const Values& list) {
   if (std::ssize(list) >= call.reported_size()) return;
   call.refuse("give it room for each rank: [None] * dist.get_world_size(group)",
@@ -193,31 +196,25 @@ void check_room(const DistCall& call, std::string_view name, const Values& list)
 }  // namespace
 
 Value run_all_gather_object(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.all_gather_object",
-                      {"object_list", "obj", "group=", "weights_only="}, std::move(values));
+  const DistCall call(in, "dist.all_gather_object(object_list, obj, group=, weights_only=)",
+                      std::move(values));
   if (!call.takes_part()) return call.nothing();
   in.note_effect("objects of other ranks");
   const Values& list = list_of(call, "object_list");
   check_room(call, "object_list", list);
   const std::string own = bytes_of(call.given()["obj"]);
-  const auto count = static_cast<std::size_t>(call.reported_size());
-  if (in.plain()) {
-    for (std::size_t i = 0; i < count; ++i) put(call, "object_list", i, value_of_bytes(own));
-    return call.nothing();
-  }
+  if (in.plain()) return put_of_all(call, "object_list", own, 0, alone_sizes(call, own));
   const Sizes sizes = gathered_sizes(call, own);
   const std::int64_t room = std::ranges::max(sizes);
   const std::string all = read_bytes(all_gather(bytes_tensor(own, room), 0, call.group()));
-  for (std::size_t i = 0; i < count; ++i) {
-    put(call, "object_list", i, piece_of(all, i, room, sizes[i]));
-  }
-  return call.nothing();
+  return put_of_all(call, "object_list", all, room, sizes);
 }
 
 Value run_broadcast_object_list(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.broadcast_object_list",
-                      {"object_list", "src=", "group=", "device=", "group_src=", "weights_only="},
-                      std::move(values));
+  const DistCall call(
+      in,
+      "dist.broadcast_object_list(object_list, src=, group=, device=, group_src=, weights_only=)",
+      std::move(values));
   if (!call.takes_part()) return call.nothing();
   in.note_effect("objects of other ranks");
   const std::int64_t root = call.root("src", "group_src", true);
@@ -244,8 +241,7 @@ Value run_broadcast_object_list(Interpreter& in, const Value*, CallValues values
 
 Value run_gather_object(Interpreter& in, const Value*, CallValues values) {
   const DistCall call(
-      in, "dist.gather_object",
-      {"obj", "object_gather_list=", "dst=", "group=", "group_dst=", "weights_only="},
+      in, "dist.gather_object(obj, object_gather_list=, dst=, group=, group_dst=, weights_only=)",
       std::move(values));
   if (!call.takes_part()) return call.nothing();
   in.note_effect("objects of other ranks");
@@ -260,31 +256,26 @@ Value run_gather_object(Interpreter& in, const Value*, CallValues values) {
   }
   const std::string own = bytes_of(call.given()["obj"]);
   if (takes) check_room(call, "object_gather_list", list_of(call, "object_gather_list"));
-  const auto count = static_cast<std::size_t>(call.reported_size());
   if (in.plain()) {
-    for (std::size_t i = 0; takes && i < count; ++i) {
-      put(call, "object_gather_list", i, value_of_bytes(own));
-    }
-    return call.nothing();
+    return put_of_all(call, "object_gather_list", own, 0, takes ? alone_sizes(call, own) : Sizes());
   }
   const Sizes sizes = gathered_sizes(call, own);
   const std::int64_t room = std::ranges::max(sizes);
-  const std::vector<DTensor> arrived = empty_bytes(takes ? count : 0, room);
+  const std::vector<DTensor> arrived = empty_bytes(takes ? sizes.size() : 0, room);
   collect_into({.kind = Kind::kGather,
                 .inputs = {bytes_tensor(own, room)},
                 .outputs = arrived,
                 .root = root},
                call.group());
-  for (std::size_t i = 0; i < arrived.size(); ++i) {
-    put(call, "object_gather_list", i, piece_of(read_bytes(arrived[i]), 0, room, sizes[i]));
-  }
-  return call.nothing();
+  std::string all;
+  for (const DTensor& one : arrived) all += read_bytes(one);
+  return put_of_all(call, "object_gather_list", all, room, takes ? sizes : Sizes());
 }
 
 Value run_scatter_object_list(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.scatter_object_list",
-                      {"scatter_object_output_list", "scatter_object_input_list=", "src=", "group=",
-                       "group_src=", "weights_only="},
+  const DistCall call(in,
+                      "dist.scatter_object_list(scatter_object_output_list, "
+                      "scatter_object_input_list=, src=, group=, group_src=, weights_only=)",
                       std::move(values));
   if (!call.takes_part()) return call.nothing();
   in.note_effect("objects of other ranks");

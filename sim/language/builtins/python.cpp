@@ -415,7 +415,7 @@ Value run_reversed(Interpreter& in, const Value*, CallValues call) {
 
 Value run_sorted(Interpreter& in, const Value*, CallValues call) {
   const std::optional<Value> key = taken(call, "key");
-  const Parameters given("sorted", {"iterable", "reverse="}, std::move(call));
+  const Parameters given("sorted(iterable, reverse=)", std::move(call));
   // Python's reverse keeps the order of equal items, too.
   const auto first =
       given.flag_or("reverse", false) ? ast::CompareOp::kGreater : ast::CompareOp::kLess;

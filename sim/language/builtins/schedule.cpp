@@ -42,7 +42,7 @@ ScheduleRows computations_of(const PipelineSchedule& schedule, const RankSteps& 
 
 // Rows of cells of (stage, "F", microbatch), lowered; the file is next to the program's.
 Value run_pipeline_schedule(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("dist.pipeline_schedule", {"file", "defer="}, std::move(call));
+  const Parameters given("dist.pipeline_schedule(file, defer=)", std::move(call));
   if (!given["file"].is<std::string>()) given.refuse("file", "a path", "\"1f1b.csv\"");
   const std::filesystem::path own(in.setup().program->source->file());
   const std::string path = own.parent_path() / given["file"].as<std::string>();

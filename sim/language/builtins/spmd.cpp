@@ -120,8 +120,7 @@ void claim_all(Interpreter& in, const Value& value, const Values& types, std::st
       if (known != nullptr) unsaid &= typed->unsaid_of(*x);
       claims ? typed->claim(*x, all, unsaid) : typed->has(*x, all, unsaid);
     }
-    in.claim(*x, {.subject = {}, .type = type, .mesh = mesh}, at, function,
-             gradient == Gradient::kClaimed);
+    in.claim(*x, {.type = type, .mesh = mesh}, at, function, gradient == Gradient::kClaimed);
   } else if (value.is_sequence()) {
     const Values& items = items_of(value);
     const bool each =
@@ -139,7 +138,7 @@ Value run_assert_type(Interpreter& in, const Value*, CallValues call) {
     types.push_back(call.positional.back());
     call.positional.pop_back();
   }
-  const Parameters given("assert_type", {"tensor", "type", "partition_spec="}, std::move(call));
+  const Parameters given("assert_type(tensor, type, partition_spec=)", std::move(call));
   types.insert(types.end(), {given["type"], given["partition_spec"]});
   claim_all(in, given["tensor"], types, "assert_type", in.position(), Gradient::kClaimed);
   return given["tensor"];
@@ -192,8 +191,9 @@ Value run_get_partition_spec(Interpreter& in, const Value*, const Parameters& gi
 // The type of another tensor, but for some mesh dims.
 template <bool kWithSpec>
 Value run_assert_type_like(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given(kWithSpec ? "assert_type_like" : "assert_local_type_like",
-                         {"tensor", "source", "overrides="}, std::move(call));
+  const Parameters given({kWithSpec ? "assert_type_like" : "assert_local_type_like",
+                          {"tensor", "source", "overrides="}},
+                         std::move(call));
   const DTensor source = given.tensor("source");
   const TensorType* type = type_said(source);
   if (type == nullptr) {
@@ -278,7 +278,7 @@ class TypedFunction final : public Callable {
   Value call(Interpreter& in, CallValues call) override {
     const SourceSpan at = in.position();
     if (function_.is_none()) {
-      const Parameters decorated(name_, {"function"}, std::move(call));
+      const Parameters decorated({name_, {"function"}}, std::move(call));
       auto typed = std::make_shared<TypedFunction>(*this);
       typed->function_ = decorated["function"];
       return ObjectValue{std::move(typed)};

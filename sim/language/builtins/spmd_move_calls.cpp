@@ -72,7 +72,7 @@ class MoveRun {
   MoveRun(Interpreter& in, const MoveCall& call, CallValues values)
       : in_(in),
         call_(call),
-        given_(call.name, parameters_of(call), std::move(values)),
+        given_({call.name, parameters_of(call)}, std::move(values)),
         x_(given_.tensor("x")) {
     move_.name = call.name;
     move_.from = said("src", call.unsaid_from);

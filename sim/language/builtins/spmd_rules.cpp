@@ -59,7 +59,7 @@ Value run_rules_einsum(Interpreter& in, const Value*, CallValues call) {
     operands.assign(call.positional.begin() + 1, call.positional.end());
     call.positional.resize(1);
   }
-  const Parameters given("rules.einsum", {"equation", "linear_in=", "out="}, std::move(call));
+  const Parameters given("rules.einsum(equation, linear_in=, out=)", std::move(call));
   std::vector<std::size_t> ndims;
   std::vector<TensorType> types;
   for (const Value& operand : operands) {
@@ -76,7 +76,7 @@ Value run_rules_einsum(Interpreter& in, const Value*, CallValues call) {
   const TensorType type = einsum_type(text, linear_in_of(given["linear_in"]), types, mesh);
   const DTensor out = given.tensor("out");
   if (TypedProgram* typed = typed_program()) typed->has(out, type);
-  in.claim(out, {.subject = {}, .type = type, .mesh = &mesh}, in.position(), "einsum", false);
+  in.claim(out, {.type = type, .mesh = &mesh}, in.position(), "einsum", false);
   return given["out"];
 }
 

@@ -50,7 +50,7 @@ Value run_stride(Interpreter& in, const Value* self, const Parameters&) {
 
 // Reduces first when it must; a rank outside of the mesh gets zero.
 Value run_item(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("item", {}, std::move(call));
+  const Parameters given("item()", std::move(call));
   const DTensor& tensor = self_tensor(self);
   const auto numbers = read_numbers(whole_item(tensor).local());
   const Number number = numbers.empty() ? Number(std::int64_t{0}) : numbers[0];

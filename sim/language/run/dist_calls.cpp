@@ -31,11 +31,10 @@ CallValues settled(Interpreter& in, const std::vector<std::string_view>& names, 
 
 }  // namespace
 
-DistCall::DistCall(Interpreter& interpreter, const char* name, std::vector<std::string_view> names,
-                   CallValues call)
+DistCall::DistCall(Interpreter& interpreter, const Signature& signature, CallValues call)
     : in_(interpreter),
-      name_(name),
-      given_(name, names, settled(interpreter, names, std::move(call))),
+      name_(signature.function),
+      given_(signature, settled(interpreter, signature.parameters, std::move(call))),
       group_(group_value_of(interpreter, given_["group"])) {}
 
 ProcessGroup& DistCall::group() const { return group_of(in_, group_); }

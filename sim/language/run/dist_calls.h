@@ -15,13 +15,12 @@ namespace shardlab {
 std::int64_t reported_size(const Interpreter& in, const GroupValue& group);
 std::int64_t reported_place(const Interpreter& in, const GroupValue& group);
 
-/// One call of a function of torch.distributed. `name` lives as long as the process.
+/// One call of a function of torch.distributed, whose signature lives as long as the process.
 class DistCall {
  public:
   /// The function's parameters, as torch has them. Those that name a rank may vary between ranks;
   /// all others are settled.
-  DistCall(Interpreter& interpreter, const char* name, std::vector<std::string_view> names,
-           CallValues call);
+  DistCall(Interpreter& interpreter, const Signature& signature, CallValues call);
 
   const Parameters& given() const { return given_; }
   Interpreter& interpreter() const { return in_; }
@@ -56,7 +55,7 @@ class DistCall {
   [[noreturn]] void refuse_with(const std::string& fix, const std::string& what) const;
 
   Interpreter& in_;
-  const char* name_;
+  std::string_view name_;
   Parameters given_;
   GroupValue group_;
 };

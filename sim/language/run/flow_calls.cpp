@@ -384,7 +384,7 @@ FlowWalk::Held FlowWalk::call_op(std::uint32_t begin, std::string_view name, con
     result.functions = given.all.functions;
     result.function_class = given.all.function_class;
   } else {  // map(f, xs), reduce(f, xs), checkpoint(f, x): any def that it is given is called
-    Arguments inner{.positional = {}, .keywords = {}, .all = given.all};
+    Arguments inner{.keywords = {}, .all = given.all};
     inner.all.functions.clear();
     unite(inner.all, item_of(given.all));
     for (const auto& [code, around] : given.all.functions) {
@@ -429,7 +429,7 @@ FlowWalk::Held FlowWalk::collective(const ast::Call& call, std::uint32_t begin,
   const Id made = node(kind, begin, "", content(first));
   if (reduces) graph_.nodes_[made].op = reduction_of(call);
   Held held = fresh(made);
-  state_.memory[made] = {.content = {made}, .items = {}};
+  state_.memory[made] = {.content = {made}};
   return held;
 }
 

@@ -149,7 +149,7 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Binary& node
   }
   held = fresh(made);
   Memory& memory = state_.memory[made];
-  memory = {.content = {made}, .items = {}};
+  memory = {.content = {made}};
   for (const Held* side : {&left, &right}) {  // lists: [a] * 2, [a] + [b]
     for (const Id id : side->memory) {
       const auto list = state_.memory.find(id);
@@ -225,7 +225,7 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Subscript& n
 
 FlowWalk::Held FlowWalk::display(const ast::Expression& at, std::vector<Held> items) {
   const Id made = node(Kind::kComputed, at.span.begin, "list");
-  Memory memory{.content = control_, .items = {}, .length = 0, .list = true};
+  Memory memory{.content = control_, .length = 0, .list = true};
   for (const Held& item : items) {
     unite(memory.items, item.memory);
     unite(memory.content, item.nodes);

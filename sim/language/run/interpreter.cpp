@@ -630,10 +630,9 @@ void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallV
          "{}: the number of arguments without names is {}, and it takes at most {}",
          function.function->name, call.positional.size(), places);
   }
-  const auto others =
-      has(Kind::kKeywords) ? Parameters::Others::kKeep : Parameters::Others::kRefuse;
-  const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call),
-                         others);
+  const Parameters given(
+      {function.function->name, {names.begin(), names.end()}, has(Kind::kKeywords)},
+      std::move(call));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
     if (parameters[i].kind == Kind::kRest) {

@@ -58,8 +58,7 @@ void merge_dims(const Interpreter& in, const MeshValue& mesh) {
 }
 
 const MeshLayout* of_one_rank(const MeshLayout& layout) {
-  return layout.arena().layout(
-      {.shape = Dims(layout.ndim(), 1), .names = layout.names(), .ranks = {}});
+  return layout.arena().layout({.shape = Dims(layout.ndim(), 1), .names = layout.names()});
 }
 
 }  // namespace
@@ -233,7 +232,7 @@ ReduceOp reduction_of(const Value& value) {
 GroupValue group_value_of(const Interpreter& interpreter, const Value& group) {
   if (group.is_none()) return {};
   if (const auto* given = group.get<GroupValue>()) return *given;
-  if (is_outside(group)) return {.mesh = {}, .outside = true};
+  if (is_outside(group)) return {.outside = true};
   const MeshLayout* layout = interpreter.setup().layout;
   std::string name;
   if (const auto* text = group.get<std::string>()) {
@@ -327,7 +326,7 @@ GroupValue new_group(Interpreter& in, std::vector<std::int64_t> ranks) {
       arena.layout({.shape = Dims{size}, .names = names, .ranks = ranks});
   GroupValue group{.mesh = {same, same, nullptr}, .outside = !member.as<bool>()};
   if (in.plain()) {
-    group.mesh.layout = arena.layout({.shape = Dims{1}, .names = names, .ranks = {}});
+    group.mesh.layout = arena.layout({.shape = Dims{1}, .names = names});
   }
   group.made = std::make_shared<const std::vector<std::int64_t>>(std::move(ranks));
   construct_mesh(group.mesh.layout);

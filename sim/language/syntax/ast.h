@@ -26,8 +26,8 @@ using ExpressionPtr = std::unique_ptr<const Expression>;
 /// Python's None and `...`, as values. Every None is equal to every other.
 struct None {
   /// The function that returned it where a value is expected, "dist.all_reduce"; lives as long as
-  /// the process. Null: none.
-  const char* from = nullptr;
+  /// the process. Empty: none.
+  std::string_view from = {};
   bool operator==(const None&) const { return true; }
 };
 struct Ellipsis {

@@ -11,20 +11,23 @@
 
 namespace shardlab {
 
+Signature::Signature(std::string_view text) : function(text.substr(0, text.find('('))) {
+  const std::string_view inside = text.substr(function.size() + 1);
+  for (std::size_t at = 0, end = 0; at + 1 < inside.size(); at = end + 2) {
+    end = std::min(inside.find(", ", at), inside.size() - 1);
+    parameters.push_back(inside.substr(at, end - at));
+  }
+  keeps_others = !parameters.empty() && parameters.back() == "**";
+  if (keeps_others) parameters.pop_back();
+}
+
 Builtin::Builtin(std::string own_name, std::string_view signature, OnParameters run, Member used)
     : name(std::move(own_name)), member(used), on_parameters_(run) {
   if (const std::size_t end = signature.find(": ("); end != signature.npos) {
     owner_ = signature.substr(0, end);
     signature.remove_prefix(end + 2);
   }
-  function_ = signature.substr(0, signature.find('('));
-  const std::string_view inside = signature.substr(function_.size() + 1);
-  for (std::size_t at = 0, end = 0; at + 1 < inside.size(); at = end + 2) {
-    end = std::min(inside.find(", ", at), inside.size() - 1);
-    parameters_.push_back(inside.substr(at, end - at));
-  }
-  keeps_others_ = !parameters_.empty() && parameters_.back() == "**";
-  if (keeps_others_) parameters_.pop_back();
+  signature_ = Signature(signature);
 }
 
 Value Builtin::run(Interpreter& interpreter, const Value* self, CallValues call) const {
@@ -33,10 +36,7 @@ Value Builtin::run(Interpreter& interpreter, const Value* self, CallValues call)
   if (owner_.find(kind == "str" ? "string" : kind) == owner_.npos) {
     fail(Fix{fmt::format("use it on {}", owner_)}, "{} has no '{}'", a_kind(*self), name);
   }
-  const auto others = keeps_others_ ? Parameters::Others::kKeep : Parameters::Others::kRefuse;
-  return on_parameters_(
-      interpreter, self,
-      {function_.empty() ? name : function_, parameters_, std::move(call), others});
+  return on_parameters_(interpreter, self, {signature_, std::move(call), name});
 }
 
 const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
@@ -112,12 +112,12 @@ std::string usage(std::string_view function, const std::vector<std::string_view>
 
 }  // namespace
 
-Parameters::Parameters(std::string_view function, const std::vector<std::string_view>& names,
-                       CallValues call, Others others)
-    : function_(function) {
+Parameters::Parameters(const Signature& signature, CallValues call, std::string_view otherwise)
+    : function_(signature.function.empty() ? otherwise : signature.function) {
+  const std::vector<std::string_view>& names = signature.parameters;
   if (call.positional.size() > names.size()) {
-    fail(Fix{usage(function, names)}, "{}: the number of arguments is {}, and it takes at most {}",
-         function, call.positional.size(), names.size());
+    fail(Fix{usage(function_, names)}, "{}: the number of arguments is {}, and it takes at most {}",
+         function_, call.positional.size(), names.size());
   }
   given_.reserve(names.size());
   for (std::size_t i = 0; i < call.positional.size(); ++i) {
@@ -128,23 +128,23 @@ Parameters::Parameters(std::string_view function, const std::vector<std::string_
     // redistribute(t, x=S(0)) on a mesh dim x: the first parameter is given already, so x is the
     // mesh dim.
     const bool another = name == names.end() || given(plain(*name));
-    if (another && others == Others::kKeep) {
+    if (another && signature.keeps_others) {
       others_.emplace_back(keyword, std::move(value));
       continue;
     }
     if (name == names.end()) {
       std::vector<std::string> known;
       for (const std::string_view candidate : names) known.emplace_back(plain(candidate));
-      fail(Fix{suggest(keyword, known)}, "{}: unknown argument '{}'", function, keyword);
+      fail(Fix{suggest(keyword, known)}, "{}: unknown argument '{}'", function_, keyword);
     }
     if (given(plain(*name))) {
-      fail(Fix{"leave one of them out"}, "{}: argument '{}' is given twice", function, keyword);
+      fail(Fix{"leave one of them out"}, "{}: argument '{}' is given twice", function_, keyword);
     }
     given_.emplace_back(plain(*name), std::move(value));
   }
   for (const std::string_view name : names) {
     if (!may_be_left_out(name) && !given(plain(name))) {
-      fail(Fix{usage(function, names)}, "{}: argument '{}' is missing", function, name);
+      fail(Fix{usage(function_, names)}, "{}: argument '{}' is missing", function_, name);
     }
   }
 }
@@ -176,7 +176,7 @@ DTensor Parameters::tensor(std::string_view name) const {
   const Value& value = (*this)[name];
   if (const auto* tensor = value.get<DTensor>()) return *tensor;
   const auto* none = value.get<ast::None>();
-  if (given(name) && none != nullptr && none->from != nullptr) {
+  if (given(name) && none != nullptr && !none->from.empty()) {
     fail(Fix{"go on with the tensor that the call wrote"}, "{}: argument '{}' is {}, not a tensor",
          function_, name, a_kind(value));
   }

@@ -29,6 +29,19 @@ enum class Member : std::uint8_t { kMethod, kValue, kEither };
 
 class Parameters;
 
+/// A function's parameters, "f(t, dim=)": those that end in "=" may be left out, and with "**" at
+/// the end other keywords are kept. Views of the text, which outlives it.
+struct Signature {
+  Signature(std::string_view text);
+  Signature(const char* text) : Signature(std::string_view(text)) {}
+  Signature(std::string_view name, std::vector<std::string_view> names, bool keeps = false)
+      : function(name), parameters(std::move(names)), keeps_others(keeps) {}
+
+  std::string_view function;
+  std::vector<std::string_view> parameters;
+  bool keeps_others = false;
+};
+
 /// One built-in function, or member (then `self` is its object and not among the arguments). Runs
 /// on the rank whose interpreter it is given; its errors get the place of the call.
 struct Builtin {
@@ -42,8 +55,8 @@ struct Builtin {
   Builtin(std::string own_name, OnValues run, Member used = Member::kMethod,
           bool settles_arguments = false)
       : name(std::move(own_name)), member(used), settles(settles_arguments), on_values_(run) {}
-  /// `signature`: its parameters, "(t, dim=)", after another name where errors have one; with "**"
-  /// at its end other keywords are kept. "a list: (item)": a method of lists alone.
+  /// `signature`: without a name where errors have that of the program. "a list: (item)": a method
+  /// of lists alone.
   Builtin(std::string own_name, std::string_view signature, OnParameters run,
           Member used = Member::kMethod);
 
@@ -57,10 +70,8 @@ struct Builtin {
  private:
   OnValues on_values_ = nullptr;
   OnParameters on_parameters_ = nullptr;
-  std::string_view owner_;     ///< "a list", "a dict", "a set" or "a string"; empty: any value
-  std::string_view function_;  ///< for errors; empty: `name`
-  std::vector<std::string_view> parameters_;
-  bool keeps_others_ = false;
+  std::string_view owner_;  ///< "a list", "a dict", "a set" or "a string"; empty: any value
+  Signature signature_ = {"", {}};
 };
 
 /// A theme's functions; the names are those of the program. Tables are constant and shared by all
@@ -122,16 +133,12 @@ const Builtin* find_builtin(BuiltinTable table, std::string_view name);
 /// Any function that is called by its bare name.
 const Builtin* find_function(std::string_view name);
 
-/// Arguments by name: positional ones are named in the order of `names`. A name ending in "=" may
-/// be left out.
+/// Arguments by name: positional ones are named in the order of the signature.
 class Parameters {
  public:
-  /// The treatment of keywords that are no parameter.
-  enum class Others : std::uint8_t { kRefuse, kKeep };
-
+  /// `otherwise`: the name of the function for errors where the signature has none.
   ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
-  Parameters(std::string_view function, const std::vector<std::string_view>& names, CallValues call,
-             Others others = Others::kRefuse);
+  Parameters(const Signature& signature, CallValues call, std::string_view otherwise = {});
 
   std::string_view function() const { return function_; }
   /// Given, maybe as None.
@@ -140,7 +147,7 @@ class Parameters {
   bool has(std::string_view name) const;
   /// None when it was left out.
   const Value& operator[](std::string_view name) const;
-  /// Keywords that are not a parameter (Others::kKeep), in the order given.
+  /// Keywords that are not a parameter, where the signature keeps them, in the order given.
   const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
 
   // Each fails with Value, naming function and argument, when the value is of another kind. Those

@@ -137,7 +137,7 @@ Argument SizeTrace::as_tensor(NumberRef number) {
   const std::int64_t now = now_[static_cast<std::size_t>(number.index)];
   const Arguments args =
       bind_arguments(full, {Dims{}, Scalar(now)}, {{"dtype", Argument(DType::kI64)}});
-  recorder_.next_follows({{.index = 1, .item = {}, .number = number}});
+  recorder_.next_follows({{.index = 1, .number = number}});
   return program_calls().call(full, args).at(0);
 }
 
@@ -152,7 +152,7 @@ void SizeTrace::unmark(const OpRow& row, Arguments& args) {
         continue;
       }
       args[i] = Scalar(now_[static_cast<std::size_t>(number->index)]);
-      follows.push_back({.index = i, .item = {}, .number = *number});
+      follows.push_back({.index = i, .number = *number});
     } else if (args[i].is_ints()) {
       Dims sizes = args[i].ints();
       for (std::size_t item = 0; item < sizes.size(); ++item) {

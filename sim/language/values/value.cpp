@@ -78,7 +78,7 @@ std::string_view kind_name(const Value& value) {
 std::string a_kind(const Value& value) {
   const std::string_view name = kind_name(value);
   if (const auto* none = value.get<ast::None>()) {
-    if (none->from == nullptr) return std::string(name);
+    if (none->from.empty()) return std::string(name);
     return fmt::format("None (from {}, which writes its argument)", none->from);
   }
   return fmt::format("{} {}", name.front() == 'i' ? "an" : "a", name);
