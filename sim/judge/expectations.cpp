@@ -6,19 +6,25 @@
 
 #include <algorithm>
 
+#include "comm/verdict.h"
 #include "mesh/type_string.h"
+#include "sim/graph/capture.h"
+#include "sim/graph/graph_file.h"
+#include "sim/graph/recorders.h"
 #include "sim/run/mesh_names.h"
+#include "sim/scenario/checkpoint_input.h"
 #include "sim/scenario/type_text.h"
+#include "trace/compare_graphs.h"
+#include "trace/graph_break.h"
 
 namespace shardlab {
 
 namespace {
 
 // The last value of a name on the first rank that has one.
-const DTensor* last_value(const std::vector<const Recording*>& recordings,
-                          const std::string& name) {
-  for (const Recording* rank : recordings) {
-    const auto& values = rank->values();
+const DTensor* last_value(const std::vector<Recording>& recordings, const std::string& name) {
+  for (const Recording& rank : recordings) {
+    const auto& values = rank.values();
     for (auto value = values.rbegin(); value != values.rend(); ++value) {
       if (value->name == name) return &value->value;
     }
@@ -48,7 +54,7 @@ bool same_layout(const DTensor& value, const DTensorSpec& wanted) {
 }
 
 ExpectationReport check_type(const ExpectedType& expected, const Run& run,
-                             const std::vector<const Recording*>& recordings) {
+                             const std::vector<Recording>& recordings) {
   ExpectationReport report;
   report.what = expected.full_name();
   report.where = expected.where;
@@ -69,23 +75,22 @@ ExpectationReport check_type(const ExpectedType& expected, const Run& run,
   return report;
 }
 
-std::int64_t largest_count(const std::vector<const CollectiveCounts*>& counts,
-                           CollectiveKind kind) {
+std::int64_t largest_count(const std::vector<CollectiveCounts>& counts, CollectiveKind kind) {
   std::int64_t largest = 0;
-  for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->total(kind));
+  for (const CollectiveCounts& rank : counts) largest = std::max(largest, rank.total(kind));
   return largest;
 }
 
-void check_collectives(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
-                       std::vector<ExpectationReport>& reports) {
-  if (!scenario.expect.collectives) return;
+void check_collectives(const Run& run, std::vector<ExpectationReport>& reports) {
+  const auto& expected = run.scenario.expect.collectives;
+  if (!expected) return;
   for (std::size_t index = 0; index < kCollectiveKinds; ++index) {
     const auto kind = static_cast<CollectiveKind>(index);
     const std::string name(to_string(kind));
     const auto& listed = collective_names();
     if (std::find(listed.begin(), listed.end(), name) == listed.end()) continue;
-    const std::int64_t found = largest_count(counts, kind);
-    const auto& bounds = *scenario.expect.collectives;
+    const std::int64_t found = largest_count(run.counts, kind);
+    const auto& bounds = *expected;
     const auto bound =
         std::find_if(bounds.begin(), bounds.end(), [&](const auto& b) { return b.first == name; });
     if (bound != bounds.end()) {
@@ -99,12 +104,11 @@ void check_collectives(const Scenario& scenario, const std::vector<const Collect
   }
 }
 
-void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
-                 std::vector<ExpectationReport>& reports) {
-  if (!scenario.expect.bytes) return;
+void check_bytes(const Run& run, std::vector<ExpectationReport>& reports) {
+  if (!run.scenario.expect.bytes) return;
   double largest = 0;
-  for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->bytes());
-  reports.push_back(check_count("bytes", *scenario.expect.bytes, largest));
+  for (const CollectiveCounts& rank : run.counts) largest = std::max(largest, rank.bytes());
+  reports.push_back(check_count("bytes", *run.scenario.expect.bytes, largest));
 }
 
 std::int64_t bytes_of(const PeakReport& peak, std::string_view key) {
@@ -122,6 +126,45 @@ void check_memory(const Scenario& scenario, const PeakReport& peak,
   }
 }
 
+// The graphs of the run are compared with those of the file class by class; places of nodes in the
+// program's text are not compared.
+std::string ranks_text(const ProgramGraph& graph) {
+  return graph.ranks.empty() ? "all ranks" : fold_ranks(graph.ranks);
+}
+
+// The first difference; empty: there is none.
+std::string difference(const std::vector<ProgramGraph>& expected,
+                       const std::vector<ProgramGraph>& found) {
+  for (const ProgramGraph& graph : found) {
+    const auto same = std::ranges::find(expected, graph.ranks, &ProgramGraph::ranks);
+    if (same == expected.end()) return fmt::format("it has no graph of {}", ranks_text(graph));
+    const auto parts = first_difference(*same, graph, Places::kIgnored);
+    if (!parts) continue;
+    return fmt::format("node {} of {}: expected {}, got {}", parts->node, ranks_text(graph),
+                       parts->a, parts->b);
+  }
+  if (expected.size() == found.size()) return "";
+  return fmt::format("it has {} graphs, the program {}", expected.size(), found.size());
+}
+
+ExpectationReport check_file(const Run& run, const ExpectedGraph& expected,
+                             const std::vector<ProgramGraph>& graphs) {
+  ExpectationReport report{.what = "graph", .where = expected.where};
+  try {
+    const std::string path = path_in_folder_of(run.scenario.file->file(), expected.file);
+    report.text = difference(graphs_of_file(path), graphs);
+    report.met = report.text.empty();
+  } catch (const Error& error) {
+    report.text = fmt::format("{} (shardlab trace FILE --out writes one)", error.summary());
+  }
+  if (report.met) {
+    report.text = expected.file;
+  } else if (!report.text.starts_with(expected.file)) {
+    report.text = fmt::format("{}: {}", expected.file, report.text);
+  }
+  return report;
+}
+
 }  // namespace
 
 ExpectationReport check_count(std::string what, const Bound& bound, double found,
@@ -133,18 +176,32 @@ ExpectationReport check_count(std::string what, const Bound& bound, double found
   return report;
 }
 
-std::vector<ExpectationReport> check_expectations(
-    const Run& run, const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts) {
-  const Scenario& scenario = run.scenario;
+std::vector<ExpectationReport> check_expectations(const Run& run,
+                                                  const std::vector<Recording>& recordings) {
   std::vector<ExpectationReport> reports;
-  for (const ExpectedType& expected : scenario.expect.types) {
+  for (const ExpectedType& expected : run.scenario.expect.types) {
     reports.push_back(check_type(expected, run, recordings));
   }
-  check_collectives(scenario, counts, reports);
-  check_bytes(scenario, counts, reports);
-  check_memory(scenario, run.memory.largest(), reports);
+  check_collectives(run, reports);
+  check_bytes(run, reports);
+  check_memory(run.scenario, run.memory.largest(), reports);
   return reports;
+}
+
+void check_graphs(const Run& run, Recorders& recorders, std::vector<ExpectationReport>& reports) {
+  const Expectation& expect = run.scenario.expect;
+  const std::vector<ProgramGraph> graphs = graphs_of(run, recorders);
+  if (expect.graph) reports.push_back(check_file(run, *expect.graph, graphs));
+  if (expect.graph_breaks) {
+    std::size_t most = 0;
+    for (const ProgramGraph& graph : graphs) most = std::max(most, breaks_of(graph).size());
+    const auto found = static_cast<double>(most + run.traced_breaks);
+    reports.push_back(check_count("graph_breaks", *expect.graph_breaks, found));
+  }
+  if (expect.graphs) {
+    const auto found = static_cast<double>(graphs.size());
+    reports.push_back(check_count("graphs", *expect.graphs, found));
+  }
 }
 
 }  // namespace shardlab

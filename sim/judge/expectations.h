@@ -10,6 +10,8 @@
 
 namespace shardlab {
 
+class Recorders;
+
 /// One key of [expect].
 struct ExpectationReport {
   std::string what;  ///< "y", "collectives.all_reduce", "bytes"
@@ -23,12 +25,14 @@ struct ExpectationReport {
 ExpectationReport check_count(std::string what, const Bound& bound, double found,
                               const std::string& more = "");
 
-/// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank. In the order
-/// of the file. Reads the ranks' recordings once all
-/// of them have ended; a line that cannot be decided, such as the type of a name that no rank has,
-/// counts as not met.
-std::vector<ExpectationReport> check_expectations(
-    const Run& run, const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts);
+/// Types, collectives, bytes and memory. `recordings` are by global rank. In the order of the file.
+/// Reads the ranks' recordings once all of them have ended; a line that cannot be decided, such as
+/// the type of a name that no rank has, counts as not met.
+std::vector<ExpectationReport> check_expectations(const Run& run,
+                                                  const std::vector<Recording>& recordings);
+
+/// Adds a report for each of `graph`, `graph_breaks` and `graphs` that the scenario asks for. A
+/// file that does not exist, or has no graphs, is not met.
+void check_graphs(const Run& run, Recorders& recorders, std::vector<ExpectationReport>& reports);
 
 }  // namespace shardlab

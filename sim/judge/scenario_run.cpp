@@ -9,7 +9,6 @@
 
 #include "sim/graph/recorders.h"
 #include "sim/judge/expected_mistake.h"
-#include "sim/judge/graph_expectations.h"
 #include "sim/judge/kept_tensors.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/judge/verdict.h"
@@ -54,7 +53,7 @@ void judge_failure(const Run& run, ScenarioJudgement& judgement) {
     const std::string got =
         run.verdict ? std::string(to_string(run.verdict->kind)) : std::string("none");
     judgement.expectations.push_back(
-        {.what = "verdict", .met = expected, .text = expected ? got : "got " + got, .where = {}});
+        {.what = "verdict", .met = expected, .text = expected ? got : "got " + got});
   }
 }
 
@@ -127,7 +126,7 @@ void check_open_values(const Run& run, ScenarioJudgement& judgement) {
     judgement.expectations.push_back(open_values(judgement, "not_verified", *expected));
   }
   if (!run.options.strict || judgement.failure_expected) return;
-  judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
+  judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0"}));
 }
 
 // The verdict on the program on another fabric.
@@ -182,8 +181,7 @@ void judge_orders(const Run& run, ScenarioJudgement& judgement) {
   if (!expected) return;
   judgement.expectations.push_back({.what = "transports",
                                     .met = promise.kind() == Promise::Kind::kFree,
-                                    .text = judgement.promise,
-                                    .where = {}});
+                                    .text = judgement.promise});
 }
 
 // Once all else is known.
@@ -220,11 +218,7 @@ bool judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
     return true;
   }
 
-  std::vector<const Recording*> recordings;
-  for (const Recording& recording : ranks.recordings) recordings.push_back(&recording);
-  std::vector<const CollectiveCounts*> counts;
-  for (const CollectiveCounts& count : run.counts) counts.push_back(&count);
-  for (ExpectationReport& report : check_expectations(run, recordings, counts)) {
+  for (ExpectationReport& report : check_expectations(run, ranks.recordings)) {
     judgement.expectations.push_back(std::move(report));
   }
   check_missing_gradients(run.scenario, ranks, judgement);

@@ -14,7 +14,6 @@
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"
-#include "sim/verify/labels/joined_along.h"
 #include "sim/verify/labels/label.h"
 #include "sim/verify/labels/row_order.h"
 
@@ -348,6 +347,67 @@ Sentence right_on_some(const Evidence& evidence) {
   if (right.empty()) return "the pieces of all ranks are wrong";
   return fmt::format("the pieces of {} are right, those of {} are wrong", fold_ranks(right),
                      fold_ranks(wrong));
+}
+
+// Pieces of one tensor dim that a program puts together along another one, as an all_gather into
+// one tensor does.
+struct JoinedAlong {
+  std::int64_t pieces = 0;
+  std::size_t cut = 0;     // the dim of the whole value that is cut into them
+  std::size_t joined = 0;  // the dim along which they follow each other
+};
+
+std::vector<double> rearranged(const GlobalValue& whole, const JoinedAlong& way) {
+  const Dims& shape = whole.meta.shape;
+  Dims joined = shape;
+  joined[way.cut] /= way.pieces;
+  joined[way.joined] *= way.pieces;
+  std::vector<double> numbers;
+  numbers.reserve(whole.reals.size());
+  Dims index(shape.size());
+  for (std::size_t at = 0; at < whole.reals.size(); ++at) {
+    std::int64_t source = 0;
+    const std::int64_t piece = index[way.joined] / shape[way.joined];
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      std::int64_t place = index[dim];
+      if (dim == way.joined) place %= shape[dim];
+      if (dim == way.cut) place += piece * joined[dim];
+      source = source * shape[dim] + place;
+    }
+    numbers.push_back(whole.reals[static_cast<std::size_t>(source)]);
+    for (std::size_t dim = shape.size(); dim-- > 0;) {
+      if (++index[dim] < joined[dim]) break;
+      index[dim] = 0;
+    }
+  }
+  return numbers;
+}
+
+// The dims with which `got`, of any shape, has the elements of `whole`: cut evenly into as many
+// pieces as a mesh dim or the mesh has ranks, which follow each other along another dim. Nothing if
+// no two dims fit, and if the order is that of the whole. Each order is made and compared: there
+// are few dims and few counts of ranks.
+std::optional<JoinedAlong> joined_along(const GlobalValue& got, const GlobalValue& whole,
+                                        const MeshLayout& layout, double relative) {
+  const auto numel = static_cast<std::int64_t>(whole.reals.size());
+  if (got.reals.size() != whole.reals.size() || numel != product(whole.meta.shape) ||
+      numel > kMostLabelled) {
+    return std::nullopt;
+  }
+  const double allowed = relative * largest_finite(whole.reals);
+  if (all_close(got.reals, whole.reals, allowed)) return std::nullopt;
+  std::set<std::int64_t> counts = {layout.size()};
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) counts.insert(layout.size(dim));
+  for (const std::int64_t pieces : counts) {
+    for (std::size_t cut = 0; cut < whole.meta.shape.size(); ++cut) {
+      if (pieces < 2 || whole.meta.shape[cut] % pieces != 0) continue;
+      for (std::size_t joined = 0; joined < whole.meta.shape.size(); ++joined) {
+        const JoinedAlong way{pieces, cut, joined};
+        if (joined != cut && all_close(got.reals, rearranged(whole, way), allowed)) return way;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 Sentence joined_elsewhere(const Evidence& evidence) {
