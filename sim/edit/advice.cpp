@@ -227,7 +227,7 @@ ChangedLines changed_input(const Scenario& scenario, const CheaperEdit& edit) {
 }
 
 Advice advice_of(const Scenario& scenario, const CheaperEdit& edit, const Cost& after) {
-  Advice advice{.what = edit.what, .file = scenario.file->file(), .changes = {}, .after = after};
+  Advice advice{.what = edit.what, .file = scenario.file->file(), .after = after};
   if (!edit.input.empty()) {
     advice.changes = {changed_input(scenario, edit)};
     return advice;
@@ -290,7 +290,7 @@ Advised advise(const Scenario& scenario, const AdviceOptions& options) {
   run.keep_elements = kMostSeen;
   const ScenarioResult before = run_scenario(scenario, all_ops(), run);
   const double most_seconds = std::max(options.most_time * watch.seconds(), options.least_seconds);
-  Advised advised{.failure = "", .before = cost_of(before.run), .all = {}};
+  Advised advised{.before = cost_of(before.run)};
   const Symptom symptom = symptom_of(before);
   // Values that differ are as they are meant for all that is known; edits have to keep them.
   const bool differs = symptom.kind == Symptom::Kind::kValue &&
@@ -303,10 +303,7 @@ Advised advise(const Scenario& scenario, const AdviceOptions& options) {
   std::vector<CheaperEdit> edits = cheaper_edits(before);
   for (const auto& [placing, where] : options.others.layouts) {
     const std::string what = "--place '" + placing + "'";
-    edits.push_back({.edits = {},
-                     .input = {},
-                     .type = {},
-                     .what = what,
+    edits.push_back({.what = what,
                      .spares = placing.substr(0, placing.find('=')),
                      .placings = {placing},
                      .where = where});

@@ -148,7 +148,7 @@ std::optional<Message> message_of(const ast::Program& program, const ast::Statem
   const ast::Attribute* method = called_method(call);
   if (method == nullptr || call->arguments.size() != 2) return std::nullopt;
   const std::string_view text = program.source->text();
-  Message message{.name = method->name_span, .first = "dist." + method->name, .arguments = ""};
+  Message message{.name = method->name_span, .first = "dist." + method->name};
   if (!method->name.starts_with('i')) message.first.insert(5, "i");
   const SourceSpan from = whole_span(text, *call->arguments[0].value);
   const SourceSpan to = whole_span(text, *call->arguments[1].value);

@@ -39,7 +39,7 @@ struct PieceFinder {
     std::vector<Whole> wholes;
     places_.each_expression([&](const Expression& part) {
       if (collective(part, {"all_gather", "all_reduce"}) == nullptr) return;
-      Whole whole{.call = &part, .bound_by = nullptr, .name = ""};
+      Whole whole{.call = &part};
       for (const StatementPlace& place : places_.all) {
         const auto* assign = place.statement->get<ast::Assign>();
         if (assign == nullptr || assign->value.get() != &part) continue;

@@ -57,7 +57,7 @@ class Statements {
     for (const ScenarioInput& input : scenario.inputs) {
       const int line =
           input.where.source ? input.where.source->place(input.where.span.begin).line : 0;
-      all_.push_back({.names = {input.name}, .def = "", .line = line, .indentation = ""});
+      all_.push_back({.names = {input.name}, .line = line});
     }
     walk(program_.body, "");
   }

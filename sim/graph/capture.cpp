@@ -139,7 +139,7 @@ void refuse_processes(const ScenarioOptions& options) {
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
                           const ScenarioOptions& options, const RankChoice& ranks) {
   refuse_processes(options);
-  Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_ranks = {}};
+  Captured captured{.run = prepare_run(scenario, registry, options)};
   ProgramRun program;
   Recorders recorders(captured.run.layout);
   run_on_ranks(captured.run, &recorders, program);

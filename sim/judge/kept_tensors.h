@@ -2,7 +2,6 @@
 // one.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "sim/checkpoint/edited.h"

@@ -73,7 +73,7 @@ std::vector<SizeInText> literals_of(const DefUse& flow, const std::vector<TraceE
   std::vector<SizeInText> found;
   for (DefUse::Id id = 0; id < flow.nodes().size(); ++id) {
     const FlowNode& node = flow.nodes()[id];
-    SizeInText literal{.node = id, .number = 0, .group = "", .place = node.literal};
+    SizeInText literal{.node = id, .number = 0, .place = node.literal};
     if (node.entry && node.length > 1) {
       literal.number = node.length;
       literal.list = true;

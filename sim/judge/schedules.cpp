@@ -72,8 +72,7 @@ ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registr
              .met = false,
              .text =
                  fmt::format("values depend on the order of ranks; other than under seed {}: {}",
-                             range.first_seed, text),
-             .where = {}});
+                             range.first_seed, text)});
       }
     }
     if (!search.result.met()) return search;

@@ -197,7 +197,7 @@ class Verification {
     const bool by_rank = traits_.reads_rank;
     const std::int64_t runs =
         by_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : std::int64_t{1};
-    alone_ = {.options = alone_options(ReportedWorld::kTrue, runs), .single = {}, .reference = {}};
+    alone_ = {.options = alone_options(ReportedWorld::kTrue, runs)};
     const auto& known = run_.options.alone;
     alone_.single = known && runs == 1 ? std::move(known->runs)
                                        : run_alone(alone_.options, *run_.propagator, run_.options);
@@ -233,7 +233,7 @@ class Verification {
     AloneOptions options = alone_options(ReportedWorld::kOne, 1);
     options.parts = parts_->expressions();
     if (!options.parts->empty()) options.on_part = parts_->wholes();
-    alone_ = {.options = options, .single = {}, .reference = {}};
+    alone_ = {.options = options};
     run_in_f64(alone_);
     alone_.options.precision = Precision::kDeclared;
     alone_.single = run_alone(alone_.options, *run_.propagator, run_.options);
@@ -863,7 +863,7 @@ class Verification {
   bool reference_runs() {
     if (given_.runs()) return true;
     judgement_.expectations.push_back(
-        {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
+        {.what = "reference", .met = false, .text = "fails: " + given_.failure()});
     return false;
   }
 

@@ -278,7 +278,7 @@ void apply_layouts(const CallProgram& program, const PlanMesh& mesh, const PlanL
 TensorPlacing parse_placing(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) refuse_placing(text, "not NAME=[...]");
-  TensorPlacing placing{.pattern = text.substr(0, equals), .dims = {}, .text = text};
+  TensorPlacing placing{.pattern = text.substr(0, equals), .text = text};
   for (const auto& [end, of] : {std::pair{":in", TensorPlacing::Of::kModuleInput},
                                 std::pair{":out", TensorPlacing::Of::kModuleOutput}}) {
     if (!placing.pattern.ends_with(end)) continue;
@@ -308,11 +308,7 @@ std::string option_text(const toml::node& node) {
 }
 
 ParallelStyle style_of(const std::string& path, const std::string& module, const toml::node& node) {
-  ParallelStyle style{.file = path,
-                      .module = module,
-                      .name = node.value_or(std::string()),
-                      .options = {},
-                      .dim = {}};
+  ParallelStyle style{.file = path, .module = module, .name = node.value_or(std::string())};
   if (const auto* table = node.as_table()) {
     static const std::vector<std::string> kOptions = {"style",
                                                       "input_layouts",

@@ -84,8 +84,7 @@ class Namer {
       reading_.refuse(*user.event, "a view of memory that no call has made",
                       "take it by an op: x[...]");
     }
-    CallInput input{
-        .value = v, .name = {}, .meta = given.value->meta(), .type = &given.value->type};
+    CallInput input{.value = v, .meta = given.value->meta(), .type = &given.value->type};
     input.recorded = given.name.empty() ? fmt::format("v{}", v) : given.name;
     const bool is_mask = given.event == nullptr;
     const std::string path = as_name(module(user));

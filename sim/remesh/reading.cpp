@@ -49,7 +49,7 @@ void Reading::note_drawn(const RecordedEvent& event) {
     if (value.elements.empty()) return;
     const int time = ++times_[value.id.id];
     GivenValue& known = drawn[value.id.id];
-    known = {.event = nullptr, .value = &value, .name = {}};
+    known = {.value = &value};
     if (time > 1) known.name = fmt::format("v{}:{}", value.id.id, time);
   });
 }

@@ -2,7 +2,6 @@
 // ones are let go, on the ranks and of the single-device run. All others are judged at the end.
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>

@@ -2,8 +2,6 @@
 // that verify.
 #pragma once
 
-#include <optional>
-
 #include "sim/scenario/scenario.h"
 #include "sim/verify/verify.h"
 

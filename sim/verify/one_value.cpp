@@ -158,7 +158,7 @@ OneValue::Answer OneValue::compared(const GlobalValue& value, bool exact, std::s
     return {compare_in_f64(value, truth, f64_noise(declared, truth, astray_, largest)), true};
   }
   if (!inputs_.ranks_in_f64.empty()) astray_ = std::max(astray_, farthest(value, truth));
-  Judgement judgement{.exact = exact, .relative_tolerance = {}};
+  Judgement judgement{.exact = exact};
   for (const auto& [named, tolerance] : inputs_.tolerance) {
     if (named == value.meta.dtype) judgement.relative_tolerance = tolerance;
   }

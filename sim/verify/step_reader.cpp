@@ -252,7 +252,7 @@ void StepReader::collective_ends(const CollectiveCall& call) {
 void StepReader::deliver(const MeshLayout* layout, StepPart&& part) {
   const std::optional<Coordinate> coordinate = layout->coordinate_of(rank_);
   if (!coordinate) return;
-  StepKey key{.layout = layout, .group = {}, .number = 0};
+  StepKey key{.layout = layout, .number = 0};
   key.number = numbers_[key]++;
   hand_over(key, static_cast<std::size_t>(layout->index_of(*coordinate)), std::move(part));
 }

@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "comm/forwarding_observer.h"

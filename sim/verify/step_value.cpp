@@ -59,6 +59,27 @@ std::string wrong_piece(const DTensorSpec& spec, const Coordinate& coordinate,
                      to_string(spec.dtype()), text_of_list(expected, ", "));
 }
 
+// Gives each piece that is no replica to `take`, with its coordinate. The fault of the first piece
+// that does not fit, or is another replica; empty: none.
+std::string each_piece(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                       const auto& take) {
+  const MeshLayout& layout = *spec.layout();
+  for (std::int64_t index = 0; index < layout.size(); ++index) {
+    const Coordinate coordinate = layout.coordinate_at_index(index);
+    const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
+    if (std::string fault = wrong_piece(spec, coordinate, piece); !fault.empty()) return fault;
+    const Coordinate first = representative(spec, coordinate);
+    if (first == coordinate) {
+      take(piece, coordinate);
+      continue;
+    }
+    const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
+    if (!same_bits(piece, other))
+      return different(layout.rank_at(first), layout.rank_at(coordinate));
+  }
+  return {};
+}
+
 WholeValue plain_value(const std::vector<DTensor>& pieces, const std::vector<std::int64_t>& ranks) {
   WholeValue value;
   const Tensor& first = pieces.front().local();
@@ -75,21 +96,9 @@ WholeValue plain_value(const std::vector<DTensor>& pieces, const std::vector<std
 }
 
 WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
-  const MeshLayout& layout = *spec.layout();
   WholeValue value;
   if (!spec.is_replicated()) value.own = empty(*current_rank().device, spec.shape(), spec.dtype());
-  for (std::int64_t index = 0; index < layout.size(); ++index) {
-    const Coordinate coordinate = layout.coordinate_at_index(index);
-    const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
-    value.fault = wrong_piece(spec, coordinate, piece);
-    if (!value.fault.empty()) return value;
-    const Coordinate first = representative(spec, coordinate);
-    if (first != coordinate) {
-      const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
-      if (same_bits(piece, other)) continue;
-      value.fault = different(layout.rank_at(first), layout.rank_at(coordinate));
-      return value;
-    }
+  value.fault = each_piece(spec, pieces, [&](const Tensor& piece, const Coordinate& coordinate) {
     if (spec.is_replicated()) {
       value.own = contiguous(piece);
     } else if (on_host(value.own) && on_host(piece) && piece.contiguous()) {
@@ -97,7 +106,7 @@ WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& p
     } else if (piece.numel() > 0) {
       copy_runs(value.own, piece, local_view(spec, coordinate), 0);
     }
-  }
+  });
   return value;
 }
 
@@ -166,7 +175,6 @@ bool only_adds(const DTensorSpec& spec) {
 
 // Adds terms and their absolute values in one pass over each; the rest of pieces are replicas.
 WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
-  const MeshLayout& layout = *spec.layout();
   const std::size_t width = number_width(spec.dtype());
   const auto count = static_cast<std::size_t>(spec.numel()) * width;
   std::vector<double> sum(count, -0.0);  // a sum of -0 alone is -0
@@ -175,19 +183,9 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
   double scale = 1;
   for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
     const bool average = spec.placement(mesh_dim).is_partial(ReduceOp::kAvg);
-    if (average) scale /= static_cast<double>(layout.size(mesh_dim));
+    if (average) scale /= static_cast<double>(spec.layout()->size(mesh_dim));
   }
-  for (std::int64_t index = 0; index < layout.size(); ++index) {
-    const Coordinate coordinate = layout.coordinate_at_index(index);
-    const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
-    value.fault = wrong_piece(spec, coordinate, piece);
-    const Coordinate first = representative(spec, coordinate);
-    if (value.fault.empty() && first != coordinate) {
-      const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
-      if (same_bits(piece, other)) continue;
-      value.fault = different(layout.rank_at(first), layout.rank_at(coordinate));
-    }
-    if (!value.fault.empty()) return value;
+  value.fault = each_piece(spec, pieces, [&](const Tensor& piece, const Coordinate& coordinate) {
     const std::vector<double> term = read_doubles(piece);
     for_each_stretch(local_view(spec, coordinate),
                      [&](std::size_t from, std::size_t to, std::size_t elements) {
@@ -196,7 +194,8 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
                          value.terms[to * width + i] += scale * std::fabs(term[from * width + i]);
                        }
                      });
-  }
+  });
+  if (!value.fault.empty()) return value;
   value.sum = empty(*current_rank().device, spec.shape(), wide_dtype(spec.dtype()));
   write_doubles(value.sum, sum);
   value.own = converted(value.sum, spec.dtype());

@@ -280,7 +280,7 @@ class Exploration final : public RankQuestions {
   // never happen. Returns the lowest rank's failure.
   RankFailure run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
     settled_ = true;
-    RankFailure first{.rank = options_.ranks, .error = error, .foreign = {}, .consequence = true};
+    RankFailure first{.rank = options_.ranks, .error = error, .consequence = true};
     const std::size_t runs = logs_.size();
     std::vector<bool> done(runs);
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
@@ -352,7 +352,6 @@ class Exploration final : public RankQuestions {
           grid_.ranks([&cells = cells](std::size_t cell) { return cells[cell]; });
       result.failures.push_back({.rank = *std::ranges::min_element(ranks),
                                  .error = *logs_[static_cast<std::size_t>(tag)]->error,
-                                 .foreign = {},
                                  .ranks = std::move(ranks)});
     }
     std::ranges::sort(result.failures, {}, &RankFailure::rank);
@@ -369,7 +368,7 @@ class Exploration final : public RankQuestions {
       const auto [entry, fresh] =
           known.try_emplace(text_of(index), static_cast<int>(result.classes.size()));
       merged_into.push_back(entry->second);
-      if (fresh) result.classes.push_back({.index = run_of_[index], .where = {}});
+      if (fresh) result.classes.push_back({.index = run_of_[index]});
     }
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       const int tag = merged_into[static_cast<std::size_t>(grid_.tag(cell))];

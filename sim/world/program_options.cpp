@@ -97,7 +97,7 @@ int take_option(Given& given, int argc, char** argv, int at) {
 }  // namespace
 
 WorldOptions options_from(int& argc, char** argv, WorldOptions defaults) {
-  Given given{.options = std::move(defaults), .seed = {}};
+  Given given{.options = std::move(defaults)};
   for (const OptionRow& row : kOptions) {
     const char* value = std::getenv(row.variable);
     if (value != nullptr && *value != '\0') row.set(given, row.variable, value);

@@ -192,8 +192,7 @@ void SharingDevice::run(const KernelCall& call) {
     return run_alone(call);
   }
   let_go();
-  Launch launch{
-      .hash = hash, .key = std::move(key), .step = rank->step, .inputs = {}, .results = {}};
+  Launch launch{.hash = hash, .key = std::move(key), .step = rank->step};
   for_each_input(call, [&](const Tensor& input) {
     if (input.defined()) launch.inputs.push_back(input.storage()->buffer());
   });

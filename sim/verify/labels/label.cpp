@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "sim/verify/compare.h"
 #include "sim/verify/held_numbers.h"

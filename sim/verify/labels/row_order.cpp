@@ -30,23 +30,6 @@ std::vector<Row> rows_of(const GlobalValue& value, std::size_t dim) {
   return rows;
 }
 
-std::optional<RowOrder> order_along(const GlobalValue& got, const GlobalValue& whole,
-                                    std::size_t dim, double allowed) {
-  const std::vector<Row> held = rows_of(got, dim), right = rows_of(whole, dim);
-  RowOrder order{dim, {}};
-  for (const Row& row : held) {
-    std::int64_t found = -1;
-    for (std::size_t i = 0; i < right.size(); ++i) {
-      if (!all_close(row, right[i], allowed)) continue;
-      if (found >= 0) return std::nullopt;
-      found = static_cast<std::int64_t>(i);
-    }
-    if (found < 0 || std::ranges::count(order.rows, found) > 0) return std::nullopt;
-    order.rows.push_back(found);
-  }
-  return order;
-}
-
 }  // namespace
 
 std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
@@ -63,13 +46,21 @@ std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const
   if (got.meta.shape != whole.meta.shape || is_complex(got.meta.dtype)) return std::nullopt;
   const std::int64_t rows = whole.meta.shape[dim];
   if (rows < 2 || rows > kMostRows) return std::nullopt;
-  auto order = order_along(got, whole, dim, relative * largest_finite(whole.reals));
-  return order ? std::optional(std::move(order->rows)) : std::nullopt;
+  const double allowed = relative * largest_finite(whole.reals);
+  const std::vector<Row> held = rows_of(got, dim), right = rows_of(whole, dim);
+  std::vector<std::int64_t> order;
+  for (const Row& row : held) {
+    const auto fits = [&](const Row& other) { return all_close(row, other, allowed); };
+    if (std::ranges::count_if(right, fits) != 1) return std::nullopt;
+    order.push_back(std::ranges::find_if(right, fits) - right.begin());
+    if (std::ranges::count(order, order.back()) > 1) return std::nullopt;
+  }
+  return order;
 }
 
 GlobalValue in_order(const GlobalValue& whole, std::size_t dim,
                      const std::vector<std::int64_t>& order) {
-  GlobalValue result{.meta = whole.meta, .reals = {}, .integers = {}};
+  GlobalValue result{.meta = whole.meta};
   const Dims& shape = whole.meta.shape;
   const std::int64_t rows = std::ssize(order), inner = (is_complex(whole.meta.dtype) ? 2 : 1) *
                                                        product(std::span(shape).subspan(dim + 1));
