@@ -88,6 +88,9 @@ Gradients holomorphic(const GradContext& context) {
   std::ranges::for_each(found, turn);
   return found;
 }
+/// The same of a slope.
+template <Expression (*slope)(const GradContext&)>
+inline constexpr GradientFn holomorphic_of = holomorphic<grad_of<slope>>;
 
 /// The gradient of self in self * beta + product * alpha, whose beta is argument 3.
 DTensor of_added(const GradContext& context);

@@ -37,6 +37,11 @@ constexpr Row on_truths(RowText name, Compute compute, Gradient gradient, const 
                         std::uint32_t flags = 0) {
   return {name, meta_bool, kNone, compute, gradient, why, flags};
 }
+/// The row of a non-decreasing function of one tensor.
+constexpr Row rising(RowText name, MetaFn meta, Compute compute, Gradient gradient) {
+  return {name,    meta,     kNonDecreasing,
+          compute, gradient, "non-decreasing: it commutes with max and min"};
+}
 
 /// Adds rows of pointwise ops: their inputs may be uneven, their bits do not depend on the cut, and
 /// rules that pass terms refuse a number that makes NaN of a term that is 0.

@@ -54,6 +54,16 @@ struct Row {
   int stride_argument = -1;
 };
 
+/// The row of an op that is a program of other ops, which know shapes and placements. `gradient`
+/// is for one that is not differentiated through its parts.
+constexpr Row composite(RowText name, Compute parts, Gradient gradient, const char* why,
+                        std::uint32_t flags = 0) {
+  return {name, nullptr, {}, parts, gradient, why, flags};
+}
+constexpr Row composite(RowText name, Compute parts, const char* why, std::uint32_t flags = 0) {
+  return composite(name, parts, {}, why, flags);
+}
+
 /// Registers an op and its variants, and returns the op's row. Fails with Internal for a name that
 /// ATen does not have, and for a gradient that reads names which the schema does not have.
 const OpRow& add_row(OpRegistry& registry, const Row& row);

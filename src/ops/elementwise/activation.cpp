@@ -451,7 +451,6 @@ constexpr PointwiseRule kSmallestNumber{"Xxr Xrx Nnr Nrn Nnn"};
 
 constexpr const char* kShape = "neither linear nor known to be monotone";
 constexpr const char* kDomain = "not defined for every number";
-constexpr const char* kRises = "non-decreasing: it commutes with max and min";
 constexpr const char* kNumbers = "NaN loses, which terms cannot know of the whole";
 constexpr const char* kProduct2 = "a product of two sums is not a sum of products";
 
@@ -459,15 +458,14 @@ constexpr const char* kProduct2 = "a product of two sums is not a sum of product
 // clang-format off
 constexpr Row kActivationRows[] = {
     {"angle"_op, meta_angle, kNone, per_element<angle>, {grad_angle, "self"}, kShape},
-    on_floats("atanh"_op, per_element<atanh>, {holomorphic<grad_of<slope_atanh>>, "self"}, kDomain),
+    on_floats("atanh"_op, per_element<atanh>, {holomorphic_of<slope_atanh>, "self"}, kDomain),
     {"celu"_op, meta_floats, kNone, per_element<celu>, {grad_of<slope_celu>, "self"}, kShape},
     {"conj_physical"_op, meta_tensors, kNone, per_element<conj_physical>, {grad_conj, ""}, kShape},
     on_floats("copysign.Scalar"_op, per_element<copysign>,
               {grad_of_both<sign_kept, nothing>, "self result"}, kShape),
     on_floats("copysign.Tensor"_op, per_element<copysign>,
               {grad_of_both<sign_kept, nothing>, "self:self result:self"}, "depends on both signs"),
-    {"deg2rad"_op, meta_promoted_float, kNonDecreasing, per_element<deg2rad>, {grad_deg2rad, ""},
-     kRises},
+    rising("deg2rad"_op, meta_promoted_float, per_element<deg2rad>, {grad_deg2rad, ""}),
     {"elu"_op, meta_floats, kNone, per_element<elu>, {grad_of<slope_elu>, "self"}, kShape},
     {"float_power.Scalar"_op, meta_float_power, kNone, per_element<float_power>,
      {grad_of_both<by_base, by_exponent>, "exponent"}, "a power of a sum"},
@@ -481,8 +479,7 @@ constexpr Row kActivationRows[] = {
     {"fmin"_op, meta_promoted, kSmallestNumber, per_element<fmin>,
      {grad_of_both<to_first<"aten::lt.Tensor">, to_second<"aten::lt.Tensor">>, "self other"},
      kNumbers},
-    {"hardshrink"_op, meta_floats, kNonDecreasing, per_element<hardshrink>,
-     {grad_of<slope_shrink>, "self"}, kRises},
+    rising("hardshrink"_op, meta_floats, per_element<hardshrink>, {grad_of<slope_shrink>, "self"}),
     {"hardsigmoid"_op, meta_floats, kNone, per_element<hardsigmoid>,
      {grad_of<slope_hardsigmoid>, "self"}, kShape},
     {"hardswish"_op, meta_floats, kNone, per_element<hardswish>, {grad_of<slope_hardswish>, "self"},
@@ -507,12 +504,11 @@ constexpr Row kActivationRows[] = {
     {"mish"_op, meta_floats, kNone, per_element<mish>, {grad_of<slope_mish>, "self"}, kShape},
     {"nan_to_num"_op, meta_tensors, kNonDecreasingNumbers, per_element<nan_to_num>,
      {grad_nan_to_num, "self"}, kNumbers},
-    {"rad2deg"_op, meta_promoted_float, kNonDecreasing, per_element<rad2deg>, {grad_rad2deg, ""},
-     kRises},
+    rising("rad2deg"_op, meta_promoted_float, per_element<rad2deg>, {grad_rad2deg, ""}),
     {"relu6"_op, meta_tensors, kNone, per_element<relu6>, {grad_of<slope_relu6>, "self"},
      "bounds hold for the whole, not for terms"},
     {"selu"_op, meta_floats, kNone, per_element<selu>, {grad_of<slope_selu>, "self"}, kShape},
-    on_floats("sinc"_op, per_element<sinc>, {holomorphic<grad_of<slope_sinc>>, "self"}, kShape),
+    on_floats("sinc"_op, per_element<sinc>, {holomorphic_of<slope_sinc>, "self"}, kShape),
     {"softshrink"_op, meta_floats, kNone, per_element<softshrink>, {grad_of<slope_shrink>, "self"},
      kShape},
     on_floats("special_entr"_op, per_element<entr>, {grad_of<slope_entr>, "self"}, kDomain),

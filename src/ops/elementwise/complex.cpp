@@ -96,13 +96,13 @@ constexpr const char* kParts = "element by element";
 constexpr Row kComplexRows[] = {
     {"complex"_op, meta_of_parts, PointwiseRule{"sss aaa aar ara"}, complex_of, {grad_complex, ""},
      kParts, kAllowUneven | kExact},
-    {"conj"_op, nullptr, {}, conjugate_of, {}, "_conj where it is another number"},
-    {"imag"_op, nullptr, {}, imaginary_part, {}, "view_as_real and select"},
+    composite("conj"_op, conjugate_of, "_conj where it is another number"),
+    composite("imag"_op, imaginary_part, "view_as_real and select"),
     {"polar"_op, meta_of_parts, PointwiseRule{"ssr aar"}, polar, {grad_polar, "abs:angle angle"},
      kParts, kAllowUneven | kExact},
-    {"real"_op, nullptr, {}, real_part, {}, "view_as_real and select"},
-    {"resolve_conj"_op, nullptr, {}, itself, {}, "conjugates are computed at once"},
-    {"resolve_neg"_op, nullptr, {}, itself, {}, "negatives are computed at once"},
+    composite("real"_op, real_part, "view_as_real and select"),
+    composite("resolve_conj"_op, itself, "conjugates are computed at once"),
+    composite("resolve_neg"_op, itself, "negatives are computed at once"),
 };
 // clang-format on
 

@@ -33,10 +33,8 @@ OutputMetas meta_square(const MetaArgs& args) {
   return outputs;
 }
 
-Gradients grad_abs(const GradContext& context) {
-  const DTensor& x = input(context, 0);
-  const char* const direction = is_complex(x.dtype()) ? "aten::sgn" : "aten::sign";
-  return {multiply(context.calls, context.grads[0], context.calls.one(direction, {x}))};
+Expression slope_abs(const GradContext& context) {
+  return in(context, 0).of(is_complex(input(context, 0).dtype()) ? "aten::sgn" : "aten::sign");
 }
 
 // The slope of asin.
@@ -59,14 +57,9 @@ Gradients grad_atan(const GradContext& context) {
   return {(flowing(context) / (x * x + 1.0)).value()};
 }
 
-Gradients grad_cos(const GradContext& context) {
-  const DTensor slope = negate(context.calls, context.calls.one("aten::sin", {input(context, 0)}));
-  return {multiply(context.calls, context.grads[0], slope)};
-}
+Expression slope_cos(const GradContext& context) { return -in(context, 0).of("aten::sin"); }
 
-Gradients grad_cosh(const GradContext& context) {
-  return {(flowing(context) * in(context, 0).of("aten::sinh")).value()};
-}
+Expression slope_cosh(const GradContext& context) { return in(context, 0).of("aten::sinh"); }
 
 Gradients grad_erf(const GradContext& context) {
   const Expression x = in(context, 0), bell = (-(x * x)).of("aten::exp");
@@ -77,17 +70,14 @@ Gradients grad_erfc(const GradContext& context) {
   return {negate(context.calls, grad_erf(context)[0])};
 }
 
-Gradients grad_exp(const GradContext& context) {
-  return {multiply(context.calls, context.grads[0], output(context))};
-}
+Expression slope_exp(const GradContext& context) { return out(context); }
 
 Gradients grad_exp2(const GradContext& context) {
   return {(flowing(context) * out(context) * std::numbers::ln2).value()};
 }
 
-Gradients grad_expm1(const GradContext& context) {
-  const DTensor shifted = context.calls.one("aten::add.Scalar", {output(context), Scalar(1)});
-  return {multiply(context.calls, context.grads[0], shifted)};
+Expression slope_expm1(const GradContext& context) {
+  return out(context).with("aten::add.Scalar", Scalar(1));
 }
 
 Gradients grad_leaky_relu(const GradContext& context) {
@@ -151,14 +141,9 @@ Gradients grad_silu_backward(const GradContext& context) {
           (flowing(context) * g * share * rest).times(x * (rest - share) + 2).value()};
 }
 
-Gradients grad_sin(const GradContext& context) {
-  return {multiply(context.calls, context.grads[0],
-                   context.calls.one("aten::cos", {input(context, 0)}))};
-}
+Expression slope_sin(const GradContext& context) { return in(context, 0).of("aten::cos"); }
 
-Gradients grad_sinh(const GradContext& context) {
-  return {(flowing(context) * in(context, 0).of("aten::cosh")).value()};
-}
+Expression slope_sinh(const GradContext& context) { return in(context, 0).of("aten::cosh"); }
 
 /// softplus_backward(grad_output, self, beta, threshold): beyond the threshold it is the identity.
 Gradients grad_softplus_backward(const GradContext& context) {
@@ -177,9 +162,8 @@ Gradients grad_sqrt(const GradContext& context) {
   return {divide(context.calls, context.grads[0], twice)};
 }
 
-Gradients grad_square(const GradContext& context) {
-  const DTensor twice = times(context.calls, input(context, 0), Scalar(2));
-  return {multiply(context.calls, context.grads[0], twice)};
+Expression slope_square(const GradContext& context) {
+  return in(context, 0).with("aten::mul.Scalar", Scalar(2));
 }
 
 Gradients grad_tan(const GradContext& context) {
@@ -265,33 +249,27 @@ const char* threshold_filter(const RuleContext& context, std::span<const Placeme
 // Sorted by name.
 // clang-format off
 constexpr Row kElementaryRows[] = {
-    {"abs"_op, meta_real, kNone, KernelId::kAbs, {grad_abs, "self"}, "|a + b| is not |a| + |b|"},
+    {"abs"_op, meta_real, kNone, KernelId::kAbs, {grad_of<slope_abs>, "self"},
+     "|a + b| is not |a| + |b|"},
     on_floats("acos"_op, KernelId::kAcos, {holomorphic<grad_acos>, "self"},
               "defined on [-1, 1] only"),
     on_floats("asin"_op, KernelId::kAsin, {holomorphic<grad_asin>, "self"},
               "defined on [-1, 1] only"),
-    {"asinh"_op, meta_promoted_float, kNonDecreasing, KernelId::kAsinh,
-     {holomorphic<grad_asinh>, "self"}, "non-decreasing: it commutes with max and min"},
-    {"atan"_op, meta_promoted_float, kNonDecreasing, KernelId::kAtan,
-     {holomorphic<grad_atan>, "self"}, "non-decreasing: it commutes with max and min"},
-    {"ceil"_op, meta_tensors, kNonDecreasing, KernelId::kCeil, {grad_zeros, ""},
-     "non-decreasing: it commutes with max and min"},
-    on_floats("cos"_op, KernelId::kCos, {holomorphic<grad_cos>, "self"},
+    rising("asinh"_op, meta_promoted_float, KernelId::kAsinh, {holomorphic<grad_asinh>, "self"}),
+    rising("atan"_op, meta_promoted_float, KernelId::kAtan, {holomorphic<grad_atan>, "self"}),
+    rising("ceil"_op, meta_tensors, KernelId::kCeil, {grad_zeros, ""}),
+    on_floats("cos"_op, KernelId::kCos, {holomorphic_of<slope_cos>, "self"},
               "neither linear nor monotone"),
-    on_floats("cosh"_op, KernelId::kCosh, {holomorphic<grad_cosh>, "self"},
+    on_floats("cosh"_op, KernelId::kCosh, {holomorphic_of<slope_cosh>, "self"},
               "neither linear nor monotone"),
-    {"erf"_op, meta_promoted_float, kNonDecreasing, KernelId::kErf, {grad_erf, "self"},
-     "non-decreasing: it commutes with max and min"},
+    rising("erf"_op, meta_promoted_float, KernelId::kErf, {grad_erf, "self"}),
     {"erfc"_op, meta_promoted_float, kNonIncreasing, KernelId::kErfc, {grad_erfc, "self"},
      "non-increasing: max and min swap"},
-    {"exp"_op, meta_promoted_float, kNonDecreasing, KernelId::kExp,
-     {holomorphic<grad_exp>, "result"}, "non-decreasing: it commutes with max and min"},
-    {"exp2"_op, meta_promoted_float, kNonDecreasing, KernelId::kExp2,
-     {holomorphic<grad_exp2>, "result"}, "non-decreasing: it commutes with max and min"},
-    {"expm1"_op, meta_promoted_float, kNonDecreasing, KernelId::kExpm1,
-     {holomorphic<grad_expm1>, "result"}, "non-decreasing: it commutes with max and min"},
-    {"floor"_op, meta_tensors, kNonDecreasing, KernelId::kFloor, {grad_zeros, ""},
-     "non-decreasing: it commutes with max and min"},
+    rising("exp"_op, meta_promoted_float, KernelId::kExp, {holomorphic_of<slope_exp>, "result"}),
+    rising("exp2"_op, meta_promoted_float, KernelId::kExp2, {holomorphic<grad_exp2>, "result"}),
+    rising("expm1"_op, meta_promoted_float, KernelId::kExpm1,
+           {holomorphic_of<slope_expm1>, "result"}),
+    rising("floor"_op, meta_tensors, KernelId::kFloor, {grad_zeros, ""}),
     {"frac"_op, meta_tensors, kNone, KernelId::kFrac, {grad_pass, ""}, "periodic"},
     {"gelu"_op, meta_tensors, kNone, KernelId::kGelu, {grad_by<"gelu_backward", 0, 1>, "self"},
      "neither linear nor known to be monotone"},
@@ -312,19 +290,15 @@ constexpr Row kElementaryRows[] = {
      "changes no value"},
     on_floats("reciprocal"_op, KernelId::kReciprocal, {holomorphic<grad_reciprocal>, "result"},
               "neither linear nor monotone across 0"),
-    {"relu"_op, meta_tensors, kNonDecreasing, KernelId::kRelu, {grad_relu, "result"},
-     "non-decreasing: it commutes with max and min"},
-    {"round"_op, meta_tensors, kNonDecreasing, KernelId::kRound, {grad_zeros, ""},
-     "non-decreasing: it commutes with max and min"},
-    {"round.decimals"_op, meta_tensors, kNonDecreasing, round_decimals, {grad_zeros, ""},
-     "non-decreasing: it commutes with max and min"},
+    rising("relu"_op, meta_tensors, KernelId::kRelu, {grad_relu, "result"}),
+    rising("round"_op, meta_tensors, KernelId::kRound, {grad_zeros, ""}),
+    rising("round.decimals"_op, meta_tensors, round_decimals, {grad_zeros, ""}),
     on_floats("rsqrt"_op, KernelId::kRsqrt, {holomorphic<grad_rsqrt>, "result"},
               "undefined at x <= 0"),
     {"sgn"_op, meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {grad_sgn, "self"},
      "the sign of NaN is 0, which the largest of some signs need not be"},
-    {"sigmoid"_op, meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
-     {grad_by<"sigmoid_backward", kResult>, "result"},
-     "non-decreasing: it commutes with max and min"},
+    rising("sigmoid"_op, meta_promoted_float, KernelId::kSigmoid,
+           {grad_by<"sigmoid_backward", kResult>, "result"}),
     {"sigmoid_backward"_op, meta_tensors, kNone, KernelId::kSigmoidBackward,
      {grad_of_slope<"aten::sigmoid_backward", bend_of_sigmoid>, "grad_output output"},
      kWholeDecides},
@@ -334,21 +308,20 @@ constexpr Row kElementaryRows[] = {
      "neither linear nor known to be monotone"},
     {"silu_backward"_op, meta_tensors, kNone, KernelId::kSiluBackward,
      {grad_silu_backward, "grad_output self"}, kWholeDecides},
-    on_floats("sin"_op, KernelId::kSin, {holomorphic<grad_sin>, "self"},
+    on_floats("sin"_op, KernelId::kSin, {holomorphic_of<slope_sin>, "self"},
               "neither linear nor monotone"),
-    {"sinh"_op, meta_promoted_float, kNonDecreasing, KernelId::kSinh,
-     {holomorphic<grad_sinh>, "self"}, "non-decreasing: it commutes with max and min"},
+    rising("sinh"_op, meta_promoted_float, KernelId::kSinh, {holomorphic_of<slope_sinh>, "self"}),
     {"softplus"_op, meta_tensors, kNone, KernelId::kSoftplus,
      {grad_by<"softplus_backward", 0, 1, 2>, "self"}, "neither linear nor known to be monotone"},
     {"softplus_backward"_op, meta_tensors, kNone, KernelId::kSoftplusBackward,
      {grad_softplus_backward, "grad_output self"}, kWholeDecides},
     on_floats("sqrt"_op, KernelId::kSqrt, {holomorphic<grad_sqrt>, "result"}, "undefined at x < 0"),
-    {"square"_op, meta_square, kNone, KernelId::kSquare, {holomorphic<grad_square>, "self"},
+    {"square"_op, meta_square, kNone, KernelId::kSquare, {holomorphic_of<slope_square>, "self"},
      "the square of a sum"},
     on_floats("tan"_op, KernelId::kTan, {holomorphic<grad_tan>, "result"},
               "neither linear nor monotone"),
-    {"tanh"_op, meta_promoted_float, kNonDecreasing, KernelId::kTanh,
-     {grad_by<"tanh_backward", kResult>, "result"}, "non-decreasing: it commutes with max and min"},
+    rising("tanh"_op, meta_promoted_float, KernelId::kTanh,
+           {grad_by<"tanh_backward", kResult>, "result"}),
     {"tanh_backward"_op, meta_tensors, kNone, KernelId::kTanhBackward,
      {grad_of_slope<"aten::tanh_backward", bend_of_tanh>, "grad_output output"}, kWholeDecides},
     {"threshold"_op, meta_tensors, kNonDecreasing, threshold,
@@ -356,8 +329,7 @@ constexpr Row kElementaryRows[] = {
      "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
     {"threshold_backward"_op, meta_tensors, kNone, KernelId::kThresholdBackward,
      {grad_of_slope<"aten::threshold_backward">, "self"}, kWholeDecides},
-    {"trunc"_op, meta_tensors, kNonDecreasing, KernelId::kTrunc, {grad_zeros, ""},
-     "non-decreasing: it commutes with max and min"},
+    rising("trunc"_op, meta_tensors, KernelId::kTrunc, {grad_zeros, ""}),
 };
 // clang-format on
 

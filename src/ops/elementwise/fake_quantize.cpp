@@ -65,16 +65,14 @@ constexpr const char* kGrid = "a product, round, clamp and a product";
 // Sorted by name.
 // clang-format off
 constexpr Row kGridPlaceRows[] = {
-    {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"_op, nullptr, {},
-     of_tensor_by_tensors, {grad_inside<4>, "result1"}, kGrid},
-    {"fake_quantize_per_channel_affine_cachemask"_op, nullptr, {}, of_channel,
-     {grad_inside<3>, "result1"}, kGrid},
-    {"fake_quantize_per_channel_affine_cachemask_backward"_op, nullptr, {},
-     by_op<"mul.Tensor">, {}, "mul"},
-    {"fake_quantize_per_tensor_affine_cachemask"_op, nullptr, {}, of_tensor,
-     {grad_inside<1>, "result1"}, kGrid},
-    {"fake_quantize_per_tensor_affine_cachemask_backward"_op, nullptr, {},
-     by_op<"mul.Tensor">, {}, "mul"},
+    composite("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"_op, of_tensor_by_tensors,
+              {grad_inside<4>, "result1"}, kGrid),
+    composite("fake_quantize_per_channel_affine_cachemask"_op, of_channel,
+              {grad_inside<3>, "result1"}, kGrid),
+    composite("fake_quantize_per_channel_affine_cachemask_backward"_op, by_op<"mul.Tensor">, "mul"),
+    composite("fake_quantize_per_tensor_affine_cachemask"_op, of_tensor,
+              {grad_inside<1>, "result1"}, kGrid),
+    composite("fake_quantize_per_tensor_affine_cachemask_backward"_op, by_op<"mul.Tensor">, "mul"),
 };
 // clang-format on
 

@@ -157,12 +157,11 @@ constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_"_op, meta_nothing, kNone, {}, {},
      "the handler shares the note of what is not finite (D-62)",
      kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
-    {"_foreach_addcdiv_.Tensor"_op, nullptr, {}, numbers_from_tensor<"addcdiv_">, {},
-     "each element by itself", kDataDependent},
-    {"_foreach_addcmul_.Tensor"_op, nullptr, {}, numbers_from_tensor<"addcmul_">, {},
-     "each element by itself", kDataDependent},
-    {"_foreach_zero"_op, nullptr, {}, zeros_of_list, {}, "each element by itself",
-     kNotDifferentiable},
+    composite("_foreach_addcdiv_.Tensor"_op, numbers_from_tensor<"addcdiv_">,
+              "each element by itself", kDataDependent),
+    composite("_foreach_addcmul_.Tensor"_op, numbers_from_tensor<"addcmul_">,
+              "each element by itself", kDataDependent),
+    composite("_foreach_zero"_op, zeros_of_list, "each element by itself", kNotDifferentiable),
 };
 // clang-format on
 

@@ -251,7 +251,6 @@ Gradients grad_nextafter(const GradContext& context) {
 constexpr PointwiseRule kFalling{"xn"};  // of x > 0, where an empty piece's maximum is not
 constexpr const char* kCurve = "neither linear nor monotone";
 constexpr const char* kDomain = "not defined for every number";
-constexpr const char* kRising = "non-decreasing: it commutes with max and min";
 constexpr const char* kPositive = "falls for x > 0: of the least the largest; below 0 undefined";
 constexpr const char* kDivisors = "divisors of a sum are not those of its terms";
 
@@ -274,7 +273,7 @@ Expression slope_ndtr(const GradContext& c) {
 constexpr Row kSpecialRows[] = {
     {"_standard_gamma_grad"_op, meta_alike_floats, kNone, KernelId::kStandardGammaGrad, {},
      kDomain},
-    on_floats("acosh"_op, KernelId::kAcosh, {holomorphic<grad_of<slope_acosh>>, "self"}, kDomain),
+    on_floats("acosh"_op, KernelId::kAcosh, {holomorphic_of<slope_acosh>, "self"}, kDomain),
     on_floats("digamma"_op, KernelId::kDigamma, {grad_of<slope_digamma>, "self"}, kCurve),
     on_floats("erfinv"_op, KernelId::kErfinv, {grad_of<slope_erfinv>, "self"}, kDomain),
     {"frexp.Tensor"_op, meta_frexp, kNone, KernelId::kFrexp, {grad_frexp, "result1"}, kCurve},
@@ -310,8 +309,8 @@ constexpr Row kSpecialRows[] = {
     on_floats("special_log_ndtr"_op, KernelId::kLogNdtr, {grad_of<slope_log_ndtr>, "self"},
               "the reference lets no partial pass"),
     on_floats("special_modified_bessel_i0"_op, KernelId::kI0, {grad_of<slope_i0>, "self"}, kCurve),
-    {"special_modified_bessel_i1"_op, meta_promoted_float, kNonDecreasing, KernelId::kI1,
-     {grad_of<slope_i1>, "self result"}, kRising},
+    rising("special_modified_bessel_i1"_op, meta_promoted_float, KernelId::kI1,
+           {grad_of<slope_i1>, "self result"}),
     {"special_modified_bessel_k0"_op, meta_promoted_float, kFalling, KernelId::kK0,
      {grad_of<slope_k0>, "self"}, kPositive},
     {"special_modified_bessel_k1"_op, meta_promoted_float, kFalling, KernelId::kK1,

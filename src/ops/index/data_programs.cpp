@@ -271,22 +271,20 @@ constexpr std::uint32_t kCounts = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr Row kDataPrograms[] = {
-    {"_pack_padded_sequence"_op, nullptr, {}, pack_padded, {}, kPlaces, kDataDependent},
-    {"_pack_padded_sequence_backward"_op, nullptr, {}, pack_padded_backward, {}, kPlaces,
-     kDataDependent},
-    {"_unique"_op, nullptr, {}, unique, {}, kRuns, kCounts},
-    {"_unique2"_op, nullptr, {}, unique2, {}, kRuns, kCounts},
-    {"bincount"_op, nullptr, {}, bincount, {}, "index_add", kCounts},
-    {"masked_scatter"_op, nullptr, {}, masked_scatter, {}, kPlaces, kDataDependent},
-    {"masked_scatter_backward"_op, nullptr, {}, masked_scatter_backward, {}, kPlaces,
-     kDataDependent},
-    {"masked_select"_op, nullptr, {}, masked_select, {}, kPlaces, kDataDependent},
-    {"nonzero"_op, nullptr, {}, nonzero, {}, "nonzero_numpy and stack", kCounts},
-    {"nonzero_static"_op, nullptr, {}, nonzero_static, {}, "nonzero", kCounts},
-    {"repeat_interleave.Tensor"_op, nullptr, {}, repeated_places, {}, "repeat_interleave", kCounts},
-    {"unique_consecutive"_op, nullptr, {}, unique_consecutive, {}, kRuns, kCounts},
-    {"unique_dim"_op, nullptr, {}, unique_dim, {}, kRuns, kCounts},
-    {"unique_dim_consecutive"_op, nullptr, {}, unique_dim_consecutive, {}, kRuns, kCounts},
+    composite("_pack_padded_sequence"_op, pack_padded, kPlaces, kDataDependent),
+    composite("_pack_padded_sequence_backward"_op, pack_padded_backward, kPlaces, kDataDependent),
+    composite("_unique"_op, unique, kRuns, kCounts),
+    composite("_unique2"_op, unique2, kRuns, kCounts),
+    composite("bincount"_op, bincount, "index_add", kCounts),
+    composite("masked_scatter"_op, masked_scatter, kPlaces, kDataDependent),
+    composite("masked_scatter_backward"_op, masked_scatter_backward, kPlaces, kDataDependent),
+    composite("masked_select"_op, masked_select, kPlaces, kDataDependent),
+    composite("nonzero"_op, nonzero, "nonzero_numpy and stack", kCounts),
+    composite("nonzero_static"_op, nonzero_static, "nonzero", kCounts),
+    composite("repeat_interleave.Tensor"_op, repeated_places, "repeat_interleave", kCounts),
+    composite("unique_consecutive"_op, unique_consecutive, kRuns, kCounts),
+    composite("unique_dim"_op, unique_dim, kRuns, kCounts),
+    composite("unique_dim_consecutive"_op, unique_dim_consecutive, kRuns, kCounts),
 };
 // clang-format on
 

@@ -234,14 +234,14 @@ constexpr const char* kBags = "index_select and index_add";
 // Sorted by name.
 // clang-format off
 constexpr Row kBagRows[] = {
-    {"_embedding_bag"_op, nullptr, {}, embedding_bag<false>, {}, kBags},
-    {"_embedding_bag_backward"_op, nullptr, {}, embedding_bag_backward, {}, kBags},
-    {"_embedding_bag_forward_only"_op, nullptr, {}, embedding_bag<true>, {}, kBags},
-    {"_embedding_bag_per_sample_weights_backward"_op, nullptr, {}, sample_weights_backward, {},
-     "index_select and sum"},
-    {"embedding_bag"_op, nullptr, {}, embedding_bags, {}, kBags},
-    {"embedding_bag.padding_idx"_op, nullptr, {}, embedding_bags, {}, kBags},
-    {"embedding_renorm_"_op, nullptr, {}, embedding_renorm, {}, "mul_", kNotDifferentiable},
+    composite("_embedding_bag"_op, embedding_bag<false>, kBags),
+    composite("_embedding_bag_backward"_op, embedding_bag_backward, kBags),
+    composite("_embedding_bag_forward_only"_op, embedding_bag<true>, kBags),
+    composite("_embedding_bag_per_sample_weights_backward"_op, sample_weights_backward,
+              "index_select and sum"),
+    composite("embedding_bag"_op, embedding_bags, kBags),
+    composite("embedding_bag.padding_idx"_op, embedding_bags, kBags),
+    composite("embedding_renorm_"_op, embedding_renorm, "mul_", kNotDifferentiable),
 };
 // clang-format on
 

@@ -525,17 +525,17 @@ constexpr const char* kSteps = "a matrix product between views";
 // Sorted by name.
 // clang-format off
 constexpr Row kContractionRows[] = {
-    {"bilinear"_op, nullptr, {}, bilinear, {}, "_trilinear"},
-    {"chain_matmul"_op, nullptr, {}, chain_matmul, {}, "mm"},
-    {"cross"_op, nullptr, {}, cross_over, {}, "linalg_cross"},
-    {"einsum"_op, nullptr, {}, einsum, {}, kSteps},
-    {"inner"_op, nullptr, {}, inner, {}, kSteps},
-    {"kron"_op, nullptr, {}, kron, {}, "a product between views"},
-    {"linalg_matrix_power"_op, nullptr, {}, matrix_power, {}, "matmul"},
-    {"linalg_multi_dot"_op, nullptr, {}, multi_dot, {}, "mm"},
-    {"linalg_vecdot"_op, nullptr, {}, vecdot, {}, "a product and a sum"},
-    {"matrix_power"_op, nullptr, {}, matrix_power, {}, "matmul"},
-    {"tensordot"_op, nullptr, {}, tensordot, {}, kSteps},
+    composite("bilinear"_op, bilinear, "_trilinear"),
+    composite("chain_matmul"_op, chain_matmul, "mm"),
+    composite("cross"_op, cross_over, "linalg_cross"),
+    composite("einsum"_op, einsum, kSteps),
+    composite("inner"_op, inner, kSteps),
+    composite("kron"_op, kron, "a product between views"),
+    composite("linalg_matrix_power"_op, matrix_power, "matmul"),
+    composite("linalg_multi_dot"_op, multi_dot, "mm"),
+    composite("linalg_vecdot"_op, vecdot, "a product and a sum"),
+    composite("matrix_power"_op, matrix_power, "matmul"),
+    composite("tensordot"_op, tensordot, kSteps),
 };
 // clang-format on
 

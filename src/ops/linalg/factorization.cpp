@@ -543,7 +543,7 @@ constexpr Row kFactorizationRows[] = {
      "vector by vector", kAllowUneven},
     {"linalg_eig"_op, meta_eig, batch_rule, KernelId::kEig, {grad_eig, "result0 result1"},
      kEachMatrix, kAllowUneven},
-    {"linalg_eigvals"_op, nullptr, {}, result_of<"linalg_eig", 0>, {}, "linalg_eig"},
+    composite("linalg_eigvals"_op, result_of<"linalg_eig", 0>, "linalg_eig"),
     {"linalg_householder_product"_op, meta_householder_product, batch_rule,
      KernelId::kHouseholderProduct, {grad_householder_product, "input tau result"}, kEachMatrix,
      kAllowUneven},
@@ -551,15 +551,15 @@ constexpr Row kFactorizationRows[] = {
      kEachMatrix, kAllowUneven},
     {"linalg_ldl_solve"_op, meta_ldl_solve, packed_rule, KernelId::kLdlSolve, {}, kLinearSides,
      kAllowUneven},
-    {"linalg_pinv"_op, nullptr, {}, pinv_of_rcond, {}, kOfPinv},
-    {"linalg_pinv.atol_rtol_float"_op, nullptr, {}, pinv_of_numbers, {}, kOfPinv},
+    composite("linalg_pinv"_op, pinv_of_rcond, kOfPinv),
+    composite("linalg_pinv.atol_rtol_float"_op, pinv_of_numbers, kOfPinv),
     {"linalg_pinv.atol_rtol_tensor"_op, meta_pinv, pinv_rule, pinv, {grad_pinv, "self result"},
      kEachMatrix, kAllowUneven},
-    {"linalg_pinv.rcond_tensor"_op, nullptr, {}, pinv_of_rcond, {}, kOfPinv},
+    composite("linalg_pinv.rcond_tensor"_op, pinv_of_rcond, kOfPinv),
     {"linalg_qr"_op, meta_qr, whole_rule, KernelId::kQr, {grad_qr, "A result0 result1"}, kReplicas},
     {"ormqr"_op, meta_ormqr, packed_rule, KernelId::kOrmqr,
      {grad_ormqr, "self input2 input3 result"}, kLinearSides, kAllowUneven},
-    {"svd"_op, nullptr, {}, older_svd, {}, "_linalg_svd"},
+    composite("svd"_op, older_svd, "_linalg_svd"),
 };
 // clang-format on
 

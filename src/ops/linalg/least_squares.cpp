@@ -99,9 +99,9 @@ Results least_squares(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kLeastSquares[] = {
-    {"linalg_lstsq"_op, nullptr, {}, least_squares, {}, "linalg_pinv", kDataDependent},
-    {"linalg_matrix_sqrth"_op, nullptr, {}, root_of_hermitian, {}, "_linalg_eigh"},
-    {"linalg_polar"_op, nullptr, {}, polar, {}, "_linalg_svd"},
+    composite("linalg_lstsq"_op, least_squares, "linalg_pinv", kDataDependent),
+    composite("linalg_matrix_sqrth"_op, root_of_hermitian, "_linalg_eigh"),
+    composite("linalg_polar"_op, polar, "_linalg_svd"),
 };
 // clang-format on
 

@@ -161,7 +161,7 @@ constexpr Row kMatrixRows[] = {
      {holomorphic<grad_mm>, "self:mat2 mat2:self"}, kLinear, kSumsLinearly},
     {"mv"_op, meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv,
      {holomorphic<grad_mv>, "self:vec vec:self"}, kLinear, kSumsLinearly},
-    {"vdot"_op, nullptr, {}, vdot, {}, "dot, with the first factor conjugated"},
+    composite("vdot"_op, vdot, "dot, with the first factor conjugated"),
 };
 // clang-format on
 

@@ -225,9 +225,9 @@ Results istft(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kShortTimeRows[] = {
-    {"istft"_op, nullptr, {}, istft, {}, "_fft_c2r or _fft_c2c of each frame", kDataDependent},
-    {"stft"_op, nullptr, {}, stft, {}, "_fft_r2c or _fft_c2c of each frame"},
-    {"stft.center"_op, nullptr, {}, centered_stft, {}, "_fft_r2c or _fft_c2c of each frame"},
+    composite("istft"_op, istft, "_fft_c2r or _fft_c2c of each frame", kDataDependent),
+    composite("stft"_op, stft, "_fft_r2c or _fft_c2c of each frame"),
+    composite("stft.center"_op, centered_stft, "_fft_r2c or _fft_c2c of each frame"),
 };
 // clang-format on
 

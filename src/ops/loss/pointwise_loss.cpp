@@ -241,20 +241,21 @@ constexpr const char* kCountWhy = "divides by the global count";
 // Sorted by name.
 // clang-format off
 constexpr Row kPointwiseLossRows[] = {
-    {"binary_cross_entropy"_op, nullptr, {}, binary_cross_entropy,
-     {grad_binary_cross_entropy, "self target weight !weight"}, kLossWhy},
-    {"binary_cross_entropy_backward"_op, nullptr, {}, binary_cross_entropy_backward, {}, kCountWhy},
-    {"binary_cross_entropy_with_logits"_op, nullptr, {}, binary_cross_entropy_with_logits,
-     {grad_cross_entropy_of_logits, "self target weight pos_weight !weight !pos_weight"}, kLossWhy},
-    {"huber_loss"_op, nullptr, {}, huber_loss,
-     {grad_of_difference<"aten::huber_loss_backward">, "self target"}, kLossWhy},
-    {"huber_loss_backward"_op, nullptr, {}, huber_loss_backward, {}, kCountWhy},
-    {"mse_loss"_op, nullptr, {}, mse_loss,
-     {grad_of_difference<"aten::mse_loss_backward">, "self target"}, kLossWhy},
-    {"mse_loss_backward"_op, nullptr, {}, mse_loss_backward, {}, kCountWhy},
-    {"smooth_l1_loss"_op, nullptr, {}, smooth_l1_loss,
-     {grad_of_difference<"aten::smooth_l1_loss_backward">, "self target"}, kLossWhy},
-    {"smooth_l1_loss_backward"_op, nullptr, {}, smooth_l1_loss_backward, {}, kCountWhy},
+    composite("binary_cross_entropy"_op, binary_cross_entropy,
+              {grad_binary_cross_entropy, "self target weight !weight"}, kLossWhy),
+    composite("binary_cross_entropy_backward"_op, binary_cross_entropy_backward, kCountWhy),
+    composite("binary_cross_entropy_with_logits"_op, binary_cross_entropy_with_logits,
+              {grad_cross_entropy_of_logits, "self target weight pos_weight !weight !pos_weight"},
+              kLossWhy),
+    composite("huber_loss"_op, huber_loss,
+              {grad_of_difference<"aten::huber_loss_backward">, "self target"}, kLossWhy),
+    composite("huber_loss_backward"_op, huber_loss_backward, kCountWhy),
+    composite("mse_loss"_op, mse_loss,
+              {grad_of_difference<"aten::mse_loss_backward">, "self target"}, kLossWhy),
+    composite("mse_loss_backward"_op, mse_loss_backward, kCountWhy),
+    composite("smooth_l1_loss"_op, smooth_l1_loss,
+              {grad_of_difference<"aten::smooth_l1_loss_backward">, "self target"}, kLossWhy),
+    composite("smooth_l1_loss_backward"_op, smooth_l1_loss_backward, kCountWhy),
 };
 // clang-format on
 

@@ -479,8 +479,8 @@ constexpr const char* kHeads = "heads and samples are independent";
 // Sorted by name.
 // clang-format off
 constexpr Row kAttentionRows[] = {
-    {"_scaled_dot_product_attention_math"_op, nullptr, {}, math_attention, {},
-     "two products and a softmax"},
+    composite("_scaled_dot_product_attention_math"_op, math_attention,
+              "two products and a softmax"),
     {"_scaled_dot_product_cudnn_attention"_op, meta_cudnn_attention, rule_biased_attention,
      fused_attention, {grad_cudnn, "query key value attn_bias result0 result1 !attn_bias !result1"},
      kHeads, 0, {4}, heads_filter},
@@ -496,13 +496,12 @@ constexpr Row kAttentionRows[] = {
      {5}, heads_filter},
     {"_scaled_dot_product_flash_attention_backward"_op, meta_fused_backward, rule_fused_backward,
      fused_attention_backward, {}, kHeads, 0, {}, heads_filter},
-    {"_scaled_dot_product_flash_attention_for_cpu"_op, nullptr, {}, flash_attention,
-     {nullptr, "query key value attn_mask result0 result1 !attn_mask !result1"},
-     "one kernel: weights are made again for the gradient"},
+    composite("_scaled_dot_product_flash_attention_for_cpu"_op, flash_attention,
+              {nullptr, "query key value attn_mask result0 result1 !attn_mask !result1"},
+              "one kernel: weights are made again for the gradient"),
     {"_scaled_dot_product_flash_attention_for_cpu_backward"_op, meta_fused_backward,
      rule_cpu_backward, RuleOrParts{flash_attention_backward}, {}, kHeads, 0, {}, heads_filter},
-    {"scaled_dot_product_attention"_op, nullptr, {}, scaled_attention, {},
-     "matmul, softmax, matmul"},
+    composite("scaled_dot_product_attention"_op, scaled_attention, "matmul, softmax, matmul"),
 };
 // clang-format on
 

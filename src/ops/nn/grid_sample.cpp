@@ -341,7 +341,7 @@ constexpr const char* kSampled = "samples go by themselves";
 // Sorted by name.
 // clang-format off
 constexpr Row kGridRows[] = {
-    {"grid_sampler"_op, nullptr, {}, grid_sampler_parts, {}, "grid_sampler_2d or grid_sampler_3d"},
+    composite("grid_sampler"_op, grid_sampler_parts, "grid_sampler_2d or grid_sampler_3d"),
     {"grid_sampler_2d"_op, meta_grid_sampler, grid_sampler_rule, KernelId::kGridSample,
      {grad_grid_sampler<"aten::grid_sampler_2d_backward">, "input grid"}, kSampled, 0, {1}},
     {"grid_sampler_2d_backward"_op, meta_grid_sampler_backward, grid_sampler_backward_rule,

@@ -251,7 +251,7 @@ constexpr const char* kSamples = "each sample by itself";
 // Sorted by name.
 // clang-format off
 constexpr Row kGroupNormRows[] = {
-    {"group_norm"_op, nullptr, {}, group_norm_parts, {}, "native_group_norm"},
+    composite("group_norm"_op, group_norm_parts, "native_group_norm"),
     {"native_group_norm"_op, meta_group_norm, rule_group_norm, group_norm,
      {grad_group_norm, "input weight result1 result2"}, kSamples, 0, {1}, nullptr, 3},
     {"native_group_norm_backward"_op, meta_group_norm_backward, rule_group_norm_backward,

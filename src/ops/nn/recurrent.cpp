@@ -346,18 +346,18 @@ constexpr const char* kOneCell = "linear and pointwise";
 // Sorted by name.
 // clang-format off
 constexpr Row kRecurrentRows[] = {
-    {"gru.data"_op, nullptr, {}, packed<gru_cell>, {}, kCells},
-    {"gru.input"_op, nullptr, {}, padded<gru_cell>, {}, kCells},
-    {"gru_cell"_op, nullptr, {}, one_step<gru_cell>, {}, kOneCell},
-    {"lstm.data"_op, nullptr, {}, packed<lstm_cell>, {}, kCells},
-    {"lstm.input"_op, nullptr, {}, padded<lstm_cell>, {}, kCells},
-    {"lstm_cell"_op, nullptr, {}, one_step<lstm_cell>, {}, kOneCell},
-    {"rnn_relu.data"_op, nullptr, {}, packed<simple_cell<"aten::relu">>, {}, kCells},
-    {"rnn_relu.input"_op, nullptr, {}, padded<simple_cell<"aten::relu">>, {}, kCells},
-    {"rnn_relu_cell"_op, nullptr, {}, one_step<simple_cell<"aten::relu">>, {}, kOneCell},
-    {"rnn_tanh.data"_op, nullptr, {}, packed<simple_cell<"aten::tanh">>, {}, kCells},
-    {"rnn_tanh.input"_op, nullptr, {}, padded<simple_cell<"aten::tanh">>, {}, kCells},
-    {"rnn_tanh_cell"_op, nullptr, {}, one_step<simple_cell<"aten::tanh">>, {}, kOneCell},
+    composite("gru.data"_op, packed<gru_cell>, kCells),
+    composite("gru.input"_op, padded<gru_cell>, kCells),
+    composite("gru_cell"_op, one_step<gru_cell>, kOneCell),
+    composite("lstm.data"_op, packed<lstm_cell>, kCells),
+    composite("lstm.input"_op, padded<lstm_cell>, kCells),
+    composite("lstm_cell"_op, one_step<lstm_cell>, kOneCell),
+    composite("rnn_relu.data"_op, packed<simple_cell<"aten::relu">>, kCells),
+    composite("rnn_relu.input"_op, padded<simple_cell<"aten::relu">>, kCells),
+    composite("rnn_relu_cell"_op, one_step<simple_cell<"aten::relu">>, kOneCell),
+    composite("rnn_tanh.data"_op, packed<simple_cell<"aten::tanh">>, kCells),
+    composite("rnn_tanh.input"_op, padded<simple_cell<"aten::tanh">>, kCells),
+    composite("rnn_tanh_cell"_op, one_step<simple_cell<"aten::tanh">>, kOneCell),
 };
 // clang-format on
 

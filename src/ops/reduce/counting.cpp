@@ -151,20 +151,19 @@ Results hash_tensor(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kCountingRows[] = {
-    {"aminmax"_op, nullptr, {}, aminmax, {}, "amin and amax"},
+    composite("aminmax"_op, aminmax, "amin and amax"),
     {"bucketize.Scalar"_op, meta_bucketize, boundaries_whole, KernelId::kBucketize, {},
      "counts all boundaries", kNotDifferentiable},
     {"bucketize.Tensor"_op, meta_bucketize, bucketize_rule, KernelId::kBucketize, {},
      "counts of boundaries add up", kNotDifferentiable, {}, bucketize_filter},
-    {"count_nonzero"_op, nullptr, {}, count_nonzero, {}, "a sum of truths", kNotDifferentiable},
-    {"count_nonzero.dim_IntList"_op, nullptr, {}, count_nonzero, {}, "a sum of truths",
-     kNotDifferentiable},
-    {"hash_tensor"_op, nullptr, {}, hash_tensor, {}, "exclusive or of bits", kNotDifferentiable},
+    composite("count_nonzero"_op, count_nonzero, "a sum of truths", kNotDifferentiable),
+    composite("count_nonzero.dim_IntList"_op, count_nonzero, "a sum of truths", kNotDifferentiable),
+    composite("hash_tensor"_op, hash_tensor, "exclusive or of bits", kNotDifferentiable),
     {"histc"_op, meta_histc, histc_rule, KernelId::kHistc, {},
      "counts add up where the bounds are given", kAllowUneven | kNotDifferentiable},
-    {"norm.ScalarOpt_dim"_op, nullptr, {}, norm_along, {}, "linalg_vector_norm"},
-    {"norm.ScalarOpt_dim_dtype"_op, nullptr, {}, norm_along, {}, "linalg_vector_norm"},
-    {"norm.ScalarOpt_dtype"_op, nullptr, {}, norm_as, {}, "linalg_vector_norm"},
+    composite("norm.ScalarOpt_dim"_op, norm_along, "linalg_vector_norm"),
+    composite("norm.ScalarOpt_dim_dtype"_op, norm_along, "linalg_vector_norm"),
+    composite("norm.ScalarOpt_dtype"_op, norm_as, "linalg_vector_norm"),
 };
 // clang-format on
 

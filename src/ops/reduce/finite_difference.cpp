@@ -173,13 +173,13 @@ constexpr const char* kNeighbours = "differences of slices";
 // Sorted by name.
 // clang-format off
 constexpr Row kDifferenceRows[] = {
-    {"gradient.array"_op, nullptr, {}, slopes_by_one, {}, kNeighbours},
-    {"gradient.scalararray"_op, nullptr, {}, slopes_by_step, {}, kNeighbours},
-    {"gradient.scalarint"_op, nullptr, {}, slopes_by_step, {}, kNeighbours},
-    {"gradient.scalarrayarray"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
-    {"gradient.scalarrayint"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
-    {"gradient.tensorarray"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
-    {"gradient.tensorarrayint"_op, nullptr, {}, slopes_by_spacings, {}, kNeighbours},
+    composite("gradient.array"_op, slopes_by_one, kNeighbours),
+    composite("gradient.scalararray"_op, slopes_by_step, kNeighbours),
+    composite("gradient.scalarint"_op, slopes_by_step, kNeighbours),
+    composite("gradient.scalarrayarray"_op, slopes_by_spacings, kNeighbours),
+    composite("gradient.scalarrayint"_op, slopes_by_spacings, kNeighbours),
+    composite("gradient.tensorarray"_op, slopes_by_spacings, kNeighbours),
+    composite("gradient.tensorarrayint"_op, slopes_by_spacings, kNeighbours),
 };
 // clang-format on
 

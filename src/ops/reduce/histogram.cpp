@@ -195,16 +195,16 @@ constexpr std::uint32_t kOfData = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr Row kHistogramRows[] = {
-    {"_histogramdd_bin_edges"_op, nullptr, {}, histogram_edges, {}, "linspace", kOfData},
-    {"_histogramdd_from_bin_cts"_op, nullptr, {}, histogram_of_counts, {}, kBins, kOfData},
-    {"_histogramdd_from_bin_tensors"_op, nullptr, {}, histogram_of_all_edges, {}, kBins,
-     kNotDifferentiable},
-    {"histogram.bin_ct"_op, nullptr, {}, histogram, {}, kBins, kOfData},
-    {"histogram.bins_tensor"_op, nullptr, {}, histogram_of_edges, {}, kBins, kNotDifferentiable},
-    {"searchsorted.Scalar"_op, nullptr, {}, searchsorted_number, {}, "searchsorted.Tensor",
-     kNotDifferentiable},
-    {"searchsorted.Tensor"_op, nullptr, {}, searchsorted, {}, "bucketize, or comparisons of all",
-     kNotDifferentiable},
+    composite("_histogramdd_bin_edges"_op, histogram_edges, "linspace", kOfData),
+    composite("_histogramdd_from_bin_cts"_op, histogram_of_counts, kBins, kOfData),
+    composite("_histogramdd_from_bin_tensors"_op, histogram_of_all_edges, kBins,
+              kNotDifferentiable),
+    composite("histogram.bin_ct"_op, histogram, kBins, kOfData),
+    composite("histogram.bins_tensor"_op, histogram_of_edges, kBins, kNotDifferentiable),
+    composite("searchsorted.Scalar"_op, searchsorted_number, "searchsorted.Tensor",
+              kNotDifferentiable),
+    composite("searchsorted.Tensor"_op, searchsorted, "bucketize, or comparisons of all",
+              kNotDifferentiable),
 };
 // clang-format on
 

@@ -220,12 +220,12 @@ constexpr const char* kSorted = "sort and gather";
 // Sorted by name.
 // clang-format off
 constexpr Row kStatisticsRows[] = {
-    {"corrcoef"_op, nullptr, {}, correlation, {}, "cov"},
-    {"cov"_op, nullptr, {}, covariance, {}, "mm"},
-    {"nanquantile"_op, nullptr, {}, quantile<true>, {}, kSorted},
-    {"nanquantile.scalar"_op, nullptr, {}, quantile_of_number<true>, {}, kSorted},
-    {"quantile"_op, nullptr, {}, quantile<false>, {}, kSorted},
-    {"quantile.scalar"_op, nullptr, {}, quantile_of_number<false>, {}, kSorted},
+    composite("corrcoef"_op, correlation, "cov"),
+    composite("cov"_op, covariance, "mm"),
+    composite("nanquantile"_op, quantile<true>, kSorted),
+    composite("nanquantile.scalar"_op, quantile_of_number<true>, kSorted),
+    composite("quantile"_op, quantile<false>, kSorted),
+    composite("quantile.scalar"_op, quantile_of_number<false>, kSorted),
 };
 // clang-format on
 

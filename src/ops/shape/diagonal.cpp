@@ -233,9 +233,9 @@ constexpr Row kDiagonalRows[] = {
      {grad_by<"diagonal", 2, 3, 4>, ""}, kWhy, 0, {1}},
     {"diagonal_copy"_op, meta_diagonal_copy, rule_whole_matrix, diagonal_copy, {grad_diagonal, ""},
      kWhy, 0, {1}},
-    {"fill_diagonal_"_op, nullptr, {}, fill_diagonal, {}, "masked_fill_ of counted positions"},
-    {"trace"_op, nullptr, {}, trace, {}, "a sum over the diagonal"},
-    {"trace_backward"_op, nullptr, {}, trace_backward, {}, "the gradient at counted positions"},
+    composite("fill_diagonal_"_op, fill_diagonal, "masked_fill_ of counted positions"),
+    composite("trace"_op, trace, "a sum over the diagonal"),
+    composite("trace_backward"_op, trace_backward, "the gradient at counted positions"),
 };
 // clang-format on
 

@@ -406,43 +406,37 @@ constexpr const char* kSlices = "slices and flips next to the tensor";
 constexpr const char* kEnds = "the ends, stretched, next to the tensor";
 constexpr const char* kBack = "sums of slices";
 
+template <FixedText op, std::size_t dims, Edge edge>
+constexpr Row padded(RowText name, const char* why) {
+  return composite(name, pad_edges<op, dims, edge>, {nullptr, "self"}, why);
+}
+template <FixedText op, std::size_t dims, Edge edge>
+constexpr Row padded_back(RowText name) {
+  return composite(name, pad_backward<op, dims, edge>, {nullptr, "grad_output"}, kBack);
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kWindowRows[] = {
-    {"_pad_circular"_op, nullptr, {}, pad_circle, {}, "slices next to the tensor"},
-    {"col2im"_op, nullptr, {}, col2im, {}, kBack},
-    {"im2col"_op, nullptr, {}, im2col, {}, "a stack of slices"},
-    {"pad"_op, nullptr, {}, pad_by_mode, {}, "the pad that the mode names"},
-    {"reflection_pad1d"_op, nullptr, {}, pad_edges<"reflection_pad", 1, Edge::kReflected>,
-     {nullptr, "self"}, kSlices},
-    {"reflection_pad1d_backward"_op, nullptr, {},
-     pad_backward<"reflection_pad_backward", 1, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
-    {"reflection_pad2d"_op, nullptr, {}, pad_edges<"reflection_pad", 2, Edge::kReflected>,
-     {nullptr, "self"}, kSlices},
-    {"reflection_pad2d_backward"_op, nullptr, {},
-     pad_backward<"reflection_pad_backward", 2, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
-    {"reflection_pad3d"_op, nullptr, {}, pad_edges<"reflection_pad", 3, Edge::kReflected>,
-     {nullptr, "self"}, kSlices},
-    {"reflection_pad3d_backward"_op, nullptr, {},
-     pad_backward<"reflection_pad_backward", 3, Edge::kReflected>, {nullptr, "grad_output"}, kBack},
-    {"replication_pad1d"_op, nullptr, {}, pad_edges<"replication_pad", 1, Edge::kReplicated>,
-     {nullptr, "self"}, kEnds},
-    {"replication_pad1d_backward"_op, nullptr, {},
-     pad_backward<"replication_pad_backward", 1, Edge::kReplicated>, {nullptr, "grad_output"},
-     kBack},
-    {"replication_pad2d"_op, nullptr, {}, pad_edges<"replication_pad", 2, Edge::kReplicated>,
-     {nullptr, "self"}, kEnds},
-    {"replication_pad2d_backward"_op, nullptr, {},
-     pad_backward<"replication_pad_backward", 2, Edge::kReplicated>, {nullptr, "grad_output"},
-     kBack},
-    {"replication_pad3d"_op, nullptr, {}, pad_edges<"replication_pad", 3, Edge::kReplicated>,
-     {nullptr, "self"}, kEnds},
-    {"replication_pad3d_backward"_op, nullptr, {},
-     pad_backward<"replication_pad_backward", 3, Edge::kReplicated>, {nullptr, "grad_output"},
-     kBack},
+    composite("_pad_circular"_op, pad_circle, "slices next to the tensor"),
+    composite("col2im"_op, col2im, kBack),
+    composite("im2col"_op, im2col, "a stack of slices"),
+    composite("pad"_op, pad_by_mode, "the pad that the mode names"),
+    padded<"reflection_pad", 1, Edge::kReflected>("reflection_pad1d"_op, kSlices),
+    padded_back<"reflection_pad_backward", 1, Edge::kReflected>("reflection_pad1d_backward"_op),
+    padded<"reflection_pad", 2, Edge::kReflected>("reflection_pad2d"_op, kSlices),
+    padded_back<"reflection_pad_backward", 2, Edge::kReflected>("reflection_pad2d_backward"_op),
+    padded<"reflection_pad", 3, Edge::kReflected>("reflection_pad3d"_op, kSlices),
+    padded_back<"reflection_pad_backward", 3, Edge::kReflected>("reflection_pad3d_backward"_op),
+    padded<"replication_pad", 1, Edge::kReplicated>("replication_pad1d"_op, kEnds),
+    padded_back<"replication_pad_backward", 1, Edge::kReplicated>("replication_pad1d_backward"_op),
+    padded<"replication_pad", 2, Edge::kReplicated>("replication_pad2d"_op, kEnds),
+    padded_back<"replication_pad_backward", 2, Edge::kReplicated>("replication_pad2d_backward"_op),
+    padded<"replication_pad", 3, Edge::kReplicated>("replication_pad3d"_op, kEnds),
+    padded_back<"replication_pad_backward", 3, Edge::kReplicated>("replication_pad3d_backward"_op),
     {"unfold"_op, meta_unfold, unfold_rule, view_unfold, {grad_unfold, ""},
      "windows cross the pieces of their dim", kAllowUneven | kExact, {1}},
-    {"unfold_backward"_op, nullptr, {}, unfold_backward, {}, kBack},
+    composite("unfold_backward"_op, unfold_backward, kBack),
 };
 // clang-format on
 

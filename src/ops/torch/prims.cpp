@@ -75,11 +75,11 @@ Gradients grad_divided(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kPrimReductions[] = {
-    {"prims::amax"_op, nullptr, {}, extremum_over<"amax">, {}, "amax"},
-    {"prims::amin"_op, nullptr, {}, extremum_over<"amin">, {}, "amin"},
-    {"prims::prod"_op, nullptr, {}, product_over, {}, "prod"},
-    {"prims::sum"_op, nullptr, {}, sum_over, {}, "sum"},
-    {"prims::var"_op, nullptr, {}, variance_over, {}, "var"},
+    composite("prims::amax"_op, extremum_over<"amax">, "amax"),
+    composite("prims::amin"_op, extremum_over<"amin">, "amin"),
+    composite("prims::prod"_op, product_over, "prod"),
+    composite("prims::sum"_op, sum_over, "sum"),
+    composite("prims::var"_op, variance_over, "var"),
 };
 
 constexpr Row kPointwisePrims[] = {
