@@ -38,6 +38,9 @@ class Expression {
  public:
   Expression(Calls& calls, DTensor value) : calls_(&calls), value_(std::move(value)) {}
   const DTensor& value() const { return value_; }
+  /// Its value, where a tensor is a result or an argument.
+  operator DTensor() const { return value_; }
+  operator Argument() const { return value_; }
   Calls& calls() const { return *calls_; }
 
   /// The result of an op with one tensor argument: of("aten::cos").

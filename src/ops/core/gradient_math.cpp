@@ -25,7 +25,7 @@ DTensor zeros_like(Calls& calls, const DTensor& a) { return calls.one("aten::zer
 
 Expression complex_part(const Expression& x, std::int64_t index) {
   Calls& calls = x.calls();
-  return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real").value(), -1, index})};
+  return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real"), -1, index})};
 }
 
 DTensor unrecorded(const DTensor& value) {

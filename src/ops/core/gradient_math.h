@@ -56,7 +56,7 @@ Expression complex_part(const Expression& x, std::int64_t index);
 /// The gradient of a function of one tensor: its slope times the gradient of the result.
 template <Expression (*slope)(const GradContext&)>
 Gradients grad_of(const GradContext& context) {
-  return {(flowing(context) * slope(context)).value()};
+  return {flowing(context) * slope(context)};
 }
 
 /// The first result among the arguments of grad_by.

@@ -146,11 +146,11 @@ DTensor matmul(Calls& calls, const DTensor& left, const DTensor& right) {
 }
 
 Results decompose_contiguous(Calls& calls, const Arguments& args) {
-  return {Argument(contiguous(calls, args[0].tensor()))};
+  return {contiguous(calls, args[0].tensor())};
 }
 
 Results decompose_reshape(Calls& calls, const Arguments& args) {
-  return {Argument(reshape(calls, args[0].tensor(), ints_of(args[1])))};
+  return {reshape(calls, args[0].tensor(), ints_of(args[1]))};
 }
 
 }  // namespace shardlab

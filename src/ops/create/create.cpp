@@ -329,13 +329,13 @@ Gradients grad_native_dropout(const GradContext& context) {
   if (!train) return {context.grads[0]};
   const double kept = 1 - context.inputs[1].to_double();
   const Expression mask(context.calls, context.outputs[1].tensor());
-  return {(flowing(context) * mask * (kept == 0 ? 0.0 : 1 / kept)).value()};
+  return {flowing(context) * mask * (kept == 0 ? 0.0 : 1 / kept)};
 }
 
 Gradients grad_standard_gamma(const GradContext& context) {
   const Expression slope(context.calls, context.calls.one("aten::_standard_gamma_grad",
                                                           {context.inputs[0], context.outputs[0]}));
-  return {(flowing(context) * slope).value()};
+  return {flowing(context) * slope};
 }
 
 // Results of laws, by the source of their shape.

@@ -53,14 +53,14 @@ DType wanted_dtype(const Argument& dtype) { return dtype_or(dtype, DType::kF32);
 
 Results linspace(Calls& calls, const Arguments& args) {
   const DType dtype = wanted_dtype(args[3]);
-  return {between(calls, args, dtype).to(dtype).value()};
+  return {between(calls, args, dtype).to(dtype)};
 }
 
 Results logspace(Calls& calls, const Arguments& args) {
   const DType dtype = wanted_dtype(args[4]);
   const Expression exponents = between(calls, args, dtype);
-  const DTensor powers = calls.one("pow.Scalar", {args[3], exponents.value()});
-  return {Expression(calls, powers).to(dtype).value()};
+  const DTensor powers = calls.one("pow.Scalar", {args[3], exponents});
+  return {Expression(calls, powers).to(dtype)};
 }
 
 // Windows: hamming_window(window_length, periodic, alpha, beta, *, dtype) and its like, by the
@@ -80,7 +80,7 @@ Results window(Calls& calls, const Arguments& args) {
   const bool periodic = numbers == 0 || args[1].to_bool();
   const Expression place(calls, calls.one("arange", {length, DType::kF64}));
   const Expression way = place / static_cast<double>(periodic ? length : length - 1);
-  return {shape(way, args).to(dtype).value()};
+  return {shape(way, args).to(dtype)};
 }
 
 Expression wave(const Expression& way, double times) {
@@ -121,8 +121,8 @@ DTensor noise_like(Calls& calls, const DTensor& x, const Argument& generator) {
 Results normal_tensors(Calls& calls, const Arguments& args) {
   const Expression mean(calls, args[0].tensor()), deviation(calls, args[1].tensor());
   const Expression shape = mean + deviation.of("zeros_like");
-  const Expression noise(calls, noise_like(calls, shape.value(), args[2]));
-  return {(mean + noise * deviation).value()};
+  const Expression noise(calls, noise_like(calls, shape, args[2]));
+  return {mean + noise * deviation};
 }
 
 void require_deviation(const Argument& deviation) {
@@ -134,12 +134,12 @@ void require_deviation(const Argument& deviation) {
 Results normal_about(Calls& calls, const Arguments& args) {
   require_deviation(args[1]);
   const Expression noise(calls, noise_like(calls, args[0].tensor(), args[2]));
-  return {Expression(calls, args[0].tensor()).plus(noise * args[1].to_double()).value()};
+  return {Expression(calls, args[0].tensor()).plus(noise * args[1].to_double())};
 }
 
 Results normal_spread(Calls& calls, const Arguments& args) {
   const Expression noise(calls, noise_like(calls, args[1].tensor(), args[2]));
-  return {(noise * Expression(calls, args[1].tensor()) + args[0].to_double()).value()};
+  return {noise * Expression(calls, args[1].tensor()) + args[0].to_double()};
 }
 
 /// The highest number of a permutation: as in the reference the last one that floats count up to
@@ -197,7 +197,7 @@ Results affine_grid(Calls& calls, const Arguments& args) {
     line[d] = picture[d];
     const Expression along = coordinates(calls, theta, picture[d], args[2].to_bool());
     axes.emplace_back(
-        calls.one("expand", {regrouped(calls, along.to(theta.dtype()).value(), line), picture}));
+        calls.one("expand", {regrouped(calls, along.to(theta.dtype()), line), picture}));
   }
   axes.emplace_back(calls.one("new_ones", {theta, picture, theta.dtype()}));
   const std::int64_t pixels = product(picture);

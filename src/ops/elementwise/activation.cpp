@@ -56,7 +56,7 @@ class Pieces {
 template <Expression (*formula)(const Pieces&)>
 Results per_element(Calls& calls, const OpRow& row, const Arguments& args) {
   const Pieces pieces(calls, row, args);
-  return {Argument(formula(pieces).to(pieces.dtype()).value())};
+  return {formula(pieces).to(pieces.dtype())};
 }
 
 Expression abs_of(const Expression& x) { return x.of("aten::abs"); }
@@ -183,22 +183,20 @@ Expression nan_to_num(const Pieces& p) {
   return replaced(x.of("aten::view_as_real")).of("aten::view_as_complex");
 }
 
-Expression larger(const Expression& a, const Expression& b) {
-  return a.with("aten::maximum", b.value());
-}
+Expression larger(const Expression& a, const Expression& b) { return a.with("aten::maximum", b); }
 
 /// max(a, b) + log(1 + base^-|a - b|); infinities that are equal differ by nothing.
 Expression log_of_sum(const Expression& a, const Expression& b, std::string_view power,
                       double unit) {
   const Expression rest = log1p_of((-abs_of(a - b)).of(power)) * unit;
-  const Expression same = a.eq(b.value()) && a.of("aten::isinf");
+  const Expression same = a.eq(b) && a.of("aten::isinf");
   return same.choose(a, larger(a, b) + rest);
 }
 /// For complex numbers the angle continues from that of the larger one, as in a running sum.
 Expression last_sum(const Pieces& p) {
   const Expression a = p[0], b = p[1];
   Calls& calls = a.calls();
-  const Results both = calls("aten::broadcast_tensors", {ArgumentList{a.value(), b.value()}});
+  const Results both = calls("aten::broadcast_tensors", {ArgumentList{a, b}});
   const DTensor pair = calls.one("aten::stack", {both[0], 0});
   const DTensor sums = calls.one("aten::logcumsumexp", {pair, 0});
   return {calls, calls.one("aten::select.int", {sums, 0, 1})};
@@ -214,7 +212,7 @@ Expression logaddexp2(const Pieces& p) {
 /// The larger one times a root, so that squares do not overflow.
 Expression hypot(const Pieces& p) {
   const Expression a = abs_of(p[0]), b = abs_of(p[1]);
-  const Expression most = larger(a, b), least = a.with("aten::minimum", b.value());
+  const Expression most = larger(a, b), least = a.with("aten::minimum", b);
   const Expression ratio = least / most;
   const Expression infinite = a.of("aten::isinf") || b.of("aten::isinf");
   return (most * sqrt_of(ratio * ratio + 1)).filled(most.eq(0), 0).filled(infinite, kInfinity);
@@ -222,7 +220,7 @@ Expression hypot(const Pieces& p) {
 
 /// NaN loses against every number.
 Expression number_first(const Expression& a, const Expression& b, std::string_view extremum) {
-  return nan_in(a).choose(b, nan_in(b).choose(a, a.with(extremum, b.value())));
+  return nan_in(a).choose(b, nan_in(b).choose(a, a.with(extremum, b)));
 }
 Expression fmax(const Pieces& p) { return number_first(p[0], p[1], "aten::maximum"); }
 Expression fmin(const Pieces& p) { return number_first(p[0], p[1], "aten::minimum"); }
@@ -233,7 +231,7 @@ Expression copysign(const Pieces& p) {
 }
 
 Expression float_power(const Pieces& p) {
-  if (p.argument(1).is_tensor()) return p[0].with("aten::pow.Tensor_Tensor", p[1].value());
+  if (p.argument(1).is_tensor()) return p[0].with("aten::pow.Tensor_Tensor", p[1]);
   return p[0].with("aten::pow.Tensor_Scalar", p.argument(1));
 }
 
@@ -273,7 +271,7 @@ Expression isneginf(const Pieces& p) { return p.given(0).eq(-kInfinity); }
 Expression angle(const Pieces& p) {
   const Expression x = p.given(0);
   if (is_complex(x.value().dtype())) {
-    return complex_part(x, 1).with("aten::atan2", complex_part(x, 0).value());
+    return complex_part(x, 1).with("aten::atan2", complex_part(x, 0));
   }
   const Expression real = p[0];
   return (real * 0.0).filled(!nan_in(real), 0.0).filled(real.lt(0), kPi);
@@ -281,7 +279,7 @@ Expression angle(const Pieces& p) {
 
 Expression conjugate(const Expression& x) {
   if (!is_complex(x.value().dtype())) return x;
-  const ArgumentList parts{complex_part(x, 0).value(), (-complex_part(x, 1)).value()};
+  const ArgumentList parts{complex_part(x, 0), -complex_part(x, 1)};
   Calls& calls = x.calls();
   return Expression(calls, calls.one("aten::stack", {parts, -1})).of("aten::view_as_complex");
 }
@@ -298,7 +296,7 @@ Gradients grad_angle(const GradContext& c) {
   if (!is_complex(z.value().dtype())) return {zeros_like(c.calls, input(c, 0))};
   const Expression size = z.of("aten::abs"), turn = flowing(c) / (size * size);
   const Expression across = z.with("aten::mul.Scalar", Scalar(std::complex<double>(0, 1)));
-  return {(across * turn.filled(size.eq(0), 0)).value()};
+  return {across * turn.filled(size.eq(0), 0)};
 }
 
 // Gradients of two tensors; a number has none.
@@ -310,7 +308,7 @@ Gradients grad_of_both(const GradContext& context) {
     gradients.emplace_back();
     if (!context.needs(gradients.size() - 1)) continue;
     const Expression gradient = i == 0 ? first(context) : second(context);
-    gradients.back() = sum_to(context.calls, gradient.value(), input(context, i));
+    gradients.back() = sum_to(context.calls, gradient, input(context, i));
   }
   return gradients;
 }
@@ -325,8 +323,8 @@ Expression slope_sinc(const GradContext& c) {
   return slope.filled(square.eq(0), 0);
 }
 
-Gradients grad_deg2rad(const GradContext& c) { return {(flowing(c) * (kPi / 180)).value()}; }
-Gradients grad_rad2deg(const GradContext& c) { return {(flowing(c) * (180 / kPi)).value()}; }
+Gradients grad_deg2rad(const GradContext& c) { return {flowing(c) * (kPi / 180)}; }
+Gradients grad_rad2deg(const GradContext& c) { return {flowing(c) * (180 / kPi)}; }
 
 /// 1 where the mask holds, as a factor.
 Expression factor(const Expression& mask, const GradContext& c) {
@@ -380,7 +378,7 @@ Expression slope_logit(const GradContext& c) {
 
 Gradients grad_nan_to_num(const GradContext& c) {
   const Expression x = in(c, 0);
-  return {flowing(c).filled(nan_in(x) || x.of("aten::isinf"), 0).value()};
+  return {flowing(c).filled(nan_in(x) || x.of("aten::isinf"), 0)};
 }
 
 /// The part of the first power in a sum of powers.
@@ -422,13 +420,12 @@ Expression power_of(const GradContext& c, std::size_t index) {
 }
 Expression by_base(const GradContext& c) {
   const Expression base = power_of(c, 0), exponent = power_of(c, 1);
-  const Expression slope = exponent * base.with("aten::pow.Tensor_Tensor", (exponent - 1).value());
+  const Expression slope = exponent * base.with("aten::pow.Tensor_Tensor", exponent - 1);
   return flowing(c) * slope.filled(exponent.eq(0), 0);
 }
 Expression by_exponent(const GradContext& c) {
   const Expression base = power_of(c, 0), exponent = power_of(c, 1);
-  const Expression slope =
-      base.with("aten::pow.Tensor_Tensor", exponent.value()).times(log_of(base));
+  const Expression slope = base.with("aten::pow.Tensor_Tensor", exponent).times(log_of(base));
   return flowing(c) * slope.filled(base.eq(0) && exponent.ge(0), 0);
 }
 
@@ -437,13 +434,13 @@ Expression by_twos(const GradContext& c) { return flowing(c) * out(c) * std::num
 
 Expression xlogy_first(const GradContext& c) {
   const Expression y = power_of(c, 1), x = in(c, 0);
-  return flowing(c).with("aten::xlogy.Tensor", y.value()).filled(x.eq(0) && y.le(0), 0);
+  return flowing(c).with("aten::xlogy.Tensor", y).filled(x.eq(0) && y.le(0), 0);
 }
 Expression xlogy_second(const GradContext& c) { return flowing(c) * power_of(c, 0) / in(c, 1); }
 
 Expression slope_entr(const GradContext& c) { return -(log_of(in(c, 0)) + 1); }
 
-Gradients grad_conj(const GradContext& c) { return {conjugate(flowing(c)).value()}; }
+Gradients grad_conj(const GradContext& c) { return {conjugate(flowing(c))}; }
 
 constexpr PointwiseRule kMonotone{"xxr xrx nnr nrn"};
 constexpr PointwiseRule kLargestNumber{"Xxr Xrx Nnr Nrn Xxx"};

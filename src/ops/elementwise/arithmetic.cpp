@@ -149,7 +149,7 @@ Gradients grad_atan2(const GradContext& context) {
   const Expression share = square.of("aten::reciprocal").filled(square.eq(0.0), 0.0);
   const Expression scaled = flowing(context) * share;
   return both(
-      context, [&] { return (scaled * x).value(); }, [&] { return (-(scaled * y)).value(); });
+      context, [&] { return scaled * x; }, [&] { return -(scaled * y); });
 }
 
 // The rest of a division: the divisor counts as often as it was subtracted.
@@ -180,10 +180,10 @@ Gradients grad_addcdiv(const GradContext& context) {
   const Expression above = in(context, 1), below = in(context, 2);
   Gradients gradients(3);
   if (context.needs(0)) gradients[0] = sum_to(calls, context.grads[0], input(context, 0));
-  if (context.needs(1)) gradients[1] = sum_to(calls, (scaled / below).value(), above.value());
+  if (context.needs(1)) gradients[1] = sum_to(calls, scaled / below, above);
   if (context.needs(2)) {
     const Expression slope = -(above / (below * below));
-    gradients[2] = sum_to(calls, (scaled * slope).value(), below.value());
+    gradients[2] = sum_to(calls, scaled * slope, below);
   }
   return gradients;
 }
@@ -194,7 +194,7 @@ Gradients grad_addcmul(const GradContext& context) {
   if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
   for (const std::size_t i : {1, 2}) {
     if (!context.needs(i)) continue;
-    gradients[i] = sum_to(context.calls, (scaled * in(context, 3 - i)).value(), input(context, i));
+    gradients[i] = sum_to(context.calls, scaled * in(context, 3 - i), input(context, i));
   }
   return gradients;
 }
@@ -238,7 +238,7 @@ Gradients grad_lerp_scalar(const GradContext& context) {
   for (const std::size_t i : {0, 1}) {
     if (!context.needs(i)) continue;
     const Expression gradient = flowing(context).with("aten::mul.Scalar", shares[i]);
-    gradients[i] = sum_to(context.calls, gradient.value(), input(context, i));
+    gradients[i] = sum_to(context.calls, gradient, input(context, i));
   }
   return gradients;
 }
@@ -248,14 +248,14 @@ Gradients grad_lerp_tensor(const GradContext& context) {
   const Expression gradient = flowing(context), weight = in(context, 2);
   Gradients gradients(3);
   if (context.needs(0)) {
-    gradients[0] = sum_to(calls, (gradient * (-weight + 1.0)).value(), input(context, 0));
+    gradients[0] = sum_to(calls, gradient * (-weight + 1.0), input(context, 0));
   }
   if (context.needs(1)) {
-    gradients[1] = sum_to(calls, (gradient * weight).value(), input(context, 1));
+    gradients[1] = sum_to(calls, gradient * weight, input(context, 1));
   }
   if (context.needs(2)) {
     const Expression way = in(context, 1) - in(context, 0);
-    gradients[2] = sum_to(calls, (gradient * way).value(), weight.value());
+    gradients[2] = sum_to(calls, gradient * way, weight);
   }
   return gradients;
 }
@@ -276,8 +276,8 @@ DTensor real_and_at_least_0(Calls& calls, const DTensor& exponent) {
   const Expression y(calls, exponent);
   if (!is_complex(exponent.dtype())) return calls.one("aten::ge.Scalar", {exponent, Scalar(0)});
   const Expression real = complex_part(y, 0), imaginary = complex_part(y, 1);
-  const Expression at_least_0(calls, calls.one("aten::ge.Scalar", {real.value(), Scalar(0)}));
-  return (at_least_0 && imaginary.eq(0)).value();
+  const Expression at_least_0(calls, calls.one("aten::ge.Scalar", {real, Scalar(0)}));
+  return at_least_0 && imaginary.eq(0);
 }
 
 Gradients grad_scalar_pow(const GradContext& context) {

@@ -59,7 +59,7 @@ class BoundShares {
 // The gradient where the mask holds, 0 elsewhere.
 DTensor flowing_where(const GradContext& context, const Expression& mask) {
   const Expression gradient = flowing(context);
-  return mask.choose(gradient, gradient.of("aten::zeros_like")).value();
+  return mask.choose(gradient, gradient.of("aten::zeros_like"));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ Gradients grad_clamp_tensors(const GradContext& context) {
   if (low && high) {
     const BoundShares shares(context);
     const auto share = [&](std::size_t i, const Expression& factor) {
-      const DTensor gradient = multiply(context.calls, context.grads[0], factor.value());
+      const DTensor gradient = multiply(context.calls, context.grads[0], factor);
       gradients[i] = sum_to(context.calls, gradient, input(context, i));
     };
     if (context.needs(0)) share(0, shares.of_self());

@@ -22,7 +22,7 @@ OutputMetas meta_of_parts(const MetaArgs& args) {
 
 DTensor of_parts(const Expression& real, const Expression& imaginary) {
   Calls& calls = real.calls();
-  const ArgumentList both{real.value(), imaginary.value()};
+  const ArgumentList both{real, imaginary};
   return calls.one("aten::view_as_complex", {calls.one("aten::stack", {both, -1})});
 }
 
@@ -33,13 +33,13 @@ Results complex_of(Calls& calls, const OpRow& row, const Arguments& args) {
     return Expression(calls, calls.one("aten::expand", {x, shape}));
   };
   const Expression real = stretched(args[0]), imaginary = stretched(args[1]);
-  return {Argument(of_parts(real, imaginary))};
+  return {of_parts(real, imaginary)};
 }
 
 Results polar(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression size(calls, args[0].tensor()), angle(calls, args[1].tensor());
   const Expression along = size * angle.of("aten::cos"), across = size * angle.of("aten::sin");
-  return {Argument(of_parts(along, across))};
+  return {of_parts(along, across)};
 }
 
 Gradients grad_complex(const GradContext& context) {
@@ -47,7 +47,7 @@ Gradients grad_complex(const GradContext& context) {
   for (const std::size_t i : {0, 1}) {
     if (!context.needs(i)) continue;
     const Expression part = complex_part(flowing(context), static_cast<std::int64_t>(i));
-    gradients[i] = sum_to(context.calls, part.value(), input(context, i));
+    gradients[i] = sum_to(context.calls, part, input(context, i));
   }
   return gradients;
 }
@@ -58,11 +58,11 @@ Gradients grad_polar(const GradContext& context) {
   const Expression cosine = in(context, 1).of("aten::cos"), sine = in(context, 1).of("aten::sin");
   Gradients gradients(2);
   if (context.needs(0)) {
-    gradients[0] = sum_to(context.calls, (x * cosine).plus(y * sine).value(), input(context, 0));
+    gradients[0] = sum_to(context.calls, (x * cosine).plus(y * sine), input(context, 0));
   }
   if (context.needs(1)) {
     const Expression across = (y * cosine).minus(x * sine) * in(context, 0);
-    gradients[1] = sum_to(context.calls, across.value(), input(context, 1));
+    gradients[1] = sum_to(context.calls, across, input(context, 1));
   }
   return gradients;
 }
@@ -79,7 +79,7 @@ Results imaginary_part(Calls& calls, const Arguments& args) {
     fail(Fix{"use torch.zeros_like(x)"}, "imag takes complex tensors, not {}",
          to_string(x.value().dtype()));
   }
-  return {Argument(complex_part(x, 1).value())};
+  return {complex_part(x, 1)};
 }
 
 /// conj(self), resolve_conj(self), resolve_neg(self)

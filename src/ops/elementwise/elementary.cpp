@@ -43,18 +43,18 @@ Expression over_cosine(const GradContext& context) {
   return flowing(context) * (-(x * x) + 1.0).of("aten::rsqrt");
 }
 
-Gradients grad_acos(const GradContext& context) { return {(-over_cosine(context)).value()}; }
+Gradients grad_acos(const GradContext& context) { return {-over_cosine(context)}; }
 
-Gradients grad_asin(const GradContext& context) { return {over_cosine(context).value()}; }
+Gradients grad_asin(const GradContext& context) { return {over_cosine(context)}; }
 
 Gradients grad_asinh(const GradContext& context) {
   const Expression x = in(context, 0);
-  return {(flowing(context) * (x * x + 1.0).of("aten::rsqrt")).value()};
+  return {flowing(context) * (x * x + 1.0).of("aten::rsqrt")};
 }
 
 Gradients grad_atan(const GradContext& context) {
   const Expression x = in(context, 0);
-  return {(flowing(context) / (x * x + 1.0)).value()};
+  return {flowing(context) / (x * x + 1.0)};
 }
 
 Expression slope_cos(const GradContext& context) { return -in(context, 0).of("aten::sin"); }
@@ -63,7 +63,7 @@ Expression slope_cosh(const GradContext& context) { return in(context, 0).of("at
 
 Gradients grad_erf(const GradContext& context) {
   const Expression x = in(context, 0), bell = (-(x * x)).of("aten::exp");
-  return {(flowing(context) * (bell * (2 / std::sqrt(std::numbers::pi)))).value()};
+  return {flowing(context) * (bell * (2 / std::sqrt(std::numbers::pi)))};
 }
 
 Gradients grad_erfc(const GradContext& context) {
@@ -73,7 +73,7 @@ Gradients grad_erfc(const GradContext& context) {
 Expression slope_exp(const GradContext& context) { return out(context); }
 
 Gradients grad_exp2(const GradContext& context) {
-  return {(flowing(context) * out(context) * std::numbers::ln2).value()};
+  return {flowing(context) * out(context) * std::numbers::ln2};
 }
 
 Expression slope_expm1(const GradContext& context) {
@@ -90,7 +90,7 @@ Gradients grad_log(const GradContext& context) {
 }
 
 Gradients grad_log10(const GradContext& context) {
-  return {(flowing(context) / (in(context, 0) * std::numbers::ln10)).value()};
+  return {flowing(context) / (in(context, 0) * std::numbers::ln10)};
 }
 
 Gradients grad_log1p(const GradContext& context) {
@@ -99,7 +99,7 @@ Gradients grad_log1p(const GradContext& context) {
 }
 
 Gradients grad_log2(const GradContext& context) {
-  return {(flowing(context) / (in(context, 0) * std::numbers::ln2)).value()};
+  return {flowing(context) / (in(context, 0) * std::numbers::ln2)};
 }
 
 Gradients grad_neg(const GradContext& context) { return {negate(context.calls, context.grads[0])}; }
@@ -125,20 +125,19 @@ Gradients grad_sgn(const GradContext& context) {
   const Expression z = in(context, 0), direction = z.of("aten::sgn"), gradient = flowing(context);
   if (!is_complex(z.value().dtype())) return grad_zeros(context);
   const auto parts = [](const Expression& x) { return x.of("aten::view_as_real"); };
-  const Expression along(calls,
-                         calls.one("aten::sum.dim_IntList",
-                                   {parts(gradient).times(parts(direction)).value(), Dims{-1}}));
+  const Expression along(calls, calls.one("aten::sum.dim_IntList",
+                                          {parts(gradient).times(parts(direction)), Dims{-1}}));
   const Expression size = z.of("aten::abs");
   const Expression slope = (gradient - direction * along).over(size.filled(size.eq(0), 1));
-  return {slope.filled(z.eq(0), 0).value()};
+  return {slope.filled(z.eq(0), 0)};
 }
 
 /// silu_backward(grad_output, self)
 Gradients grad_silu_backward(const GradContext& context) {
   const Expression g = in(context, 0), x = in(context, 1), share = x.of("aten::sigmoid");
   const Expression rest = -(share - 1);
-  return {context.calls.one("aten::silu_backward", {context.grads[0], x.value()}),
-          (flowing(context) * g * share * rest).times(x * (rest - share) + 2).value()};
+  return {context.calls.one("aten::silu_backward", {context.grads[0], x}),
+          (flowing(context) * g * share * rest).times(x * (rest - share) + 2)};
 }
 
 Expression slope_sin(const GradContext& context) { return in(context, 0).of("aten::cos"); }
@@ -153,8 +152,8 @@ Gradients grad_softplus_backward(const GradContext& context) {
   const Expression slope =
       (share * -(share - 1) * beta).filled(scaled.gt(context.inputs[3].to_double()), 0);
   return {context.calls.one("aten::softplus_backward",
-                            {context.grads[0], x.value(), context.inputs[2], context.inputs[3]}),
-          (flowing(context) * g * slope).value()};
+                            {context.grads[0], x, context.inputs[2], context.inputs[3]}),
+          flowing(context) * g * slope};
 }
 
 Gradients grad_sqrt(const GradContext& context) {
@@ -168,7 +167,7 @@ Expression slope_square(const GradContext& context) {
 
 Gradients grad_tan(const GradContext& context) {
   const Expression y = out(context);
-  return {(flowing(context) * (y * y + 1.0)).value()};
+  return {flowing(context) * (y * y + 1.0)};
 }
 
 // The ops that compute gradients, (grad_output, at, ..): linear in the first, whose gradient is
@@ -182,13 +181,13 @@ Gradients grad_of_slope(const GradContext& context) {
   if (context.needs(0)) {
     Arguments args = context.inputs;
     args[0] = context.grads[0];
-    args[1] = in(context, 1).conjugate().value();
+    args[1] = in(context, 1).conjugate();
     gradients[0] = sum_to(calls, calls.one(op, std::move(args)), input(context, 0));
   }
   if (bend != nullptr && context.needs(1)) {
     const Expression bent =
         (flowing(context).conjugate() * in(context, 0)).times(bend(context).conjugate());
-    gradients[1] = sum_to(calls, bent.value(), input(context, 1));
+    gradients[1] = sum_to(calls, bent, input(context, 1));
   }
   return gradients;
 }
@@ -224,7 +223,7 @@ Results round_decimals(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression given(calls, x);
   const Expression scaled = decimals > 0 ? given * scale : given / scale;
   const Expression rounded = scaled.of("aten::round");
-  return {(decimals > 0 ? rounded / scale : rounded * scale).value()};
+  return {decimals > 0 ? rounded / scale : rounded * scale};
 }
 
 /// threshold(self, threshold, value): a value in place of all small numbers; for integers the
@@ -233,7 +232,7 @@ Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
   Scalar bound = args[1].scalar();
   if (is_integral(x.value().dtype())) bound = static_cast<std::int64_t>(bound.to_double());
-  return {x.filled(x.le(bound), args[2].scalar()).value()};
+  return {x.filled(x.le(bound), args[2].scalar())};
 }
 
 /// A value above the threshold replaces smaller numbers, so that the order is not kept.

@@ -12,9 +12,8 @@ Results on_grid(const Expression& x, const Number& scale, const Number& inverse,
                 const Argument& least, const Argument& most) {
   const Expression place = (x * inverse).of("round") + zero;
   const Expression inside = place.ge(least) && place.le(most);
-  const DTensor clamped = x.calls().one("clamp", {place.value(), least, most});
-  return {((Expression(x.calls(), clamped) - zero) * scale).to(x.value().dtype()).value(),
-          inside.value()};
+  const DTensor clamped = x.calls().one("clamp", {place, least, most});
+  return {((Expression(x.calls(), clamped) - zero) * scale).to(x.value().dtype()), inside};
 }
 
 /// fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min, quant_max): the
@@ -34,7 +33,7 @@ Results of_tensor_by_tensors(Calls& calls, const Arguments& args) {
   const Results made = on_grid(x, scale, inverse, own_zero, args[4], args[5]);
   const Expression on(calls, calls.one("any", {args[3]}));
   const Expression own(calls, made[0].tensor()), inside(calls, made[1].tensor());
-  return {on.choose(own, x).value(), (!on || inside).value()};
+  return {on.choose(own, x), !on || inside};
 }
 
 /// fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max)

@@ -81,7 +81,7 @@ std::vector<DTensor> grad_extremes(const GradContext& context) {
     const Argument whole = bounds.is_ints() ? Argument(bounds.ints()[k]) : bounds;
     const Argument bound = bounds.is_list() ? bounds.list()[k] : whole;
     const Expression kept = x.eq(bound).choose(g * 0.5, g);
-    gradients[k] = kept.filled(larger ? x.lt(bound) : x.gt(bound), 0.0).value();
+    gradients[k] = kept.filled(larger ? x.lt(bound) : x.gt(bound), 0.0);
   }
   return gradients;
 }

@@ -33,7 +33,7 @@ class Formula {
         .to(f32_for_half(dtype_));
   }
   double number(std::size_t index) const { return args_[index].to_double(); }
-  DTensor result(const Expression& value) const { return value.to(dtype_).value(); }
+  DTensor result(const Expression& value) const { return value.to(dtype_); }
 
  private:
   Calls& calls_;
@@ -96,7 +96,7 @@ Results mish_backward(Calls& calls, const Arguments& args) {
   const DType dtype = require_float("mish_backward", args[1].tensor().dtype());
   const Expression x = f.whole(1), height = x.of("aten::softplus").of("aten::tanh");
   const Expression slope = height + (x * x.of("aten::sigmoid")).times(-(height * height) + 1);
-  return {(f[0] * slope).to(dtype).value()};
+  return {(f[0] * slope).to(dtype)};
 }
 
 /// log_sigmoid_forward(self): output, and exp(-|x|) for the gradient
@@ -125,7 +125,7 @@ Gradients grad_log_sigmoid(const GradContext& context) {
 // glu(self, dim): one half of a dim times the sigmoid of the other
 
 std::array<Expression, 2> halves(Calls& calls, const Expression& x, const Argument& argument) {
-  const DTensor& whole = x.value();
+  const DTensor& whole = x;
   const std::int64_t dim = wrap_dim(argument.to_int(), whole.ndim());
   const std::int64_t length = whole.ndim() == 0 ? 1 : whole.shape()[index_of(dim)];
   if (length % 2 != 0) {
@@ -227,7 +227,7 @@ Slopes leak(Calls& calls, const Arguments& args) {
       calls.one("aten::uniform", {calls.one("aten::zeros_like", {x}), lower, upper, args[5]});
   const Expression self(calls, x), slope(calls, drawn);
   const Expression noise = slope.filled(self.gt(0), 1);
-  return {(self * noise).value(), noise.value()};
+  return {self * noise, noise};
 }
 
 Results rrelu(Calls& calls, const Arguments& args) {
@@ -287,9 +287,9 @@ Results fused_dropout(Calls& calls, const Arguments& args) {
          "_fused_dropout: p is {}, must be above 0 and at most 1", args[1].text());
   }
   const Expression x(calls, args[0].tensor());
-  const DTensor places = calls.one("aten::zeros_like", {x.value()});
+  const DTensor places = calls.one("aten::zeros_like", {x});
   const Expression mask(calls, calls.one("aten::bernoulli_.float", {places, kept, args[2]}));
-  return {(x * mask * (1 / kept)).value(), mask.to(DType::kU8).value()};
+  return {x * mask * (1 / kept), mask.to(DType::kU8)};
 }
 
 constexpr const char* kSlope = "pointwise, from the input";
@@ -334,7 +334,7 @@ DTensor dropped_to_floor(Calls& calls, const DTensor& x, const DTensor& room, do
   const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
   const Expression kept(calls, calls.one("aten::bernoulli_.float", {room, 1 - p}));
   const Expression floor = (kept - 1.0) * (kAlpha * scale) + kAlpha * scale * p;
-  return (Expression(calls, x).times(kept * scale) + floor).value();
+  return Expression(calls, x).times(kept * scale) + floor;
 }
 
 void register_slopes(OpRegistry& registry) { add_rows(registry, kSlopeRows); }

@@ -77,7 +77,7 @@ Results mvlgamma(Calls& calls, const OpRow&, const Arguments& args) {
     sum = sum + (x - 0.5 * static_cast<double>(j)).of("aten::lgamma");
   }
   const double constant = static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi);
-  return {Argument((sum + constant).value())};
+  return {sum + constant};
 }
 
 /// polygamma_(self, n): as polygamma(n, self)
@@ -88,7 +88,7 @@ Results polygamma_in_place(Calls& calls, const OpRow&, const Arguments& args) {
 /// native_dropout_backward(grad_output, mask, scale)
 Results dropout_backward(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor kept = calls.one("aten::mul.Tensor", {args[0], args[1]});
-  return {Argument(calls.one("aten::mul.Scalar", {kept, args[2]}))};
+  return {calls.one("aten::mul.Scalar", {kept, args[2]})};
 }
 
 /// logit_backward(grad_output, self, eps): flat where eps bounds; without, logit is NaN beyond, and
@@ -99,14 +99,14 @@ Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression outside = x.lt(eps) || x.gt(1 - eps);
   const double beyond = args[2].is_none() ? std::nan("") : 0;
   const Expression width = (x * (-x + 1.0)).of("aten::abs");
-  return {Argument((gradient / width).filled(outside, beyond).value())};
+  return {(gradient / width).filled(outside, beyond)};
 }
 
 // Gradients
 
 /// native_dropout_backward(grad_output, mask, scale)
 Gradients grad_dropout_backward(const GradContext& context) {
-  return {(flowing(context) * in(context, 1) * context.inputs[2].to_double()).value()};
+  return {flowing(context) * in(context, 1) * context.inputs[2].to_double()};
 }
 
 // The root of a product is that of its factors, where no factor has a sign.
@@ -185,7 +185,7 @@ Expression slope_k1(const GradContext& c) {
 /// frexp: the exponent is a step.
 Gradients grad_frexp(const GradContext& context) {
   const Expression exponent(context.calls, context.outputs[1].tensor());
-  return {(flowing(context) / exponent.of("aten::exp2").to(input(context, 0).dtype())).value()};
+  return {flowing(context) / exponent.of("aten::exp2").to(input(context, 0).dtype())};
 }
 
 /// Only of the second operand; the first has none in the reference.
@@ -194,7 +194,7 @@ Gradients second_only(const GradContext& context, const Expression& slope) {
   const bool scalar = !context.inputs[0].is_tensor();
   const std::size_t place = scalar ? 0 : 1;
   if (context.needs(place)) {
-    gradients[place] = sum_to(context.calls, (flowing(context) * slope).value(), input(context, 1));
+    gradients[place] = sum_to(context.calls, flowing(context) * slope, input(context, 1));
   }
   if (scalar) gradients.resize(1);
   return gradients;
@@ -232,11 +232,11 @@ Gradients grad_xlog1py(const GradContext& context) {
   Gradients gradients;
   if (context.inputs[0].is_tensor()) {
     const Expression slope = y.of("aten::log1p").filled(x.eq(0) && y.le(-1), 0);
-    gradients.push_back(sum_to(calls, (flowing(context) * slope).value(), x.value()));
+    gradients.push_back(sum_to(calls, flowing(context) * slope, x));
   }
   if (context.inputs[1].is_tensor()) {
     const Expression slope = x / (y + 1.0);
-    gradients.push_back(sum_to(calls, (flowing(context) * slope).value(), y.value()));
+    gradients.push_back(sum_to(calls, flowing(context) * slope, y));
   }
   return gradients;
 }
@@ -244,8 +244,7 @@ Gradients grad_xlog1py(const GradContext& context) {
 /// The step changes with its start, except where it is none.
 Gradients grad_nextafter(const GradContext& context) {
   const Expression x = in(context, 0), y = in(context, 1);
-  return {sum_to(context.calls, flowing(context).filled(x.eq(y.value()), 0).value(), x.value()),
-          DTensor()};
+  return {sum_to(context.calls, flowing(context).filled(x.eq(y), 0), x), DTensor()};
 }
 
 constexpr PointwiseRule kFalling{"xn"};  // of x > 0, where an empty piece's maximum is not
@@ -260,7 +259,7 @@ Results ndtr(Calls& calls, const OpRow&, const Arguments& args) {
   const DType dtype = given.value().dtype();
   const Expression x = given.to(is_integral(dtype) ? DType::kF32 : f32_for_half(dtype));
   const Expression share = (x * -std::numbers::sqrt2 * 0.5).of("aten::erfc") * 0.5;
-  return {share.to(is_integral(dtype) ? DType::kF32 : dtype).value()};
+  return {share.to(is_integral(dtype) ? DType::kF32 : dtype)};
 }
 
 Expression slope_ndtr(const GradContext& c) {

@@ -180,7 +180,7 @@ Results embedding_bag_backward(Calls& calls, const Arguments& args) {
   const auto mode = static_cast<BagMode>(args[8].to_int());
   if (mode == BagMode::kMax) {
     const Expression filled = for_rows(calls, args[4].tensor()).gt(0);
-    const DTensor shares = Expression(calls, gradient).filled(!filled, 0).value();
+    const DTensor shares = Expression(calls, gradient).filled(!filled, 0);
     return {calls.one("scatter_add",
                       {table, 0, cast_to(calls, args[5].tensor(), DType::kI64), shares})};
   }
@@ -197,7 +197,7 @@ Results embedding_bag_backward(Calls& calls, const Arguments& args) {
     each = each / for_rows(calls, calls.one("index_select", {counts, 0, indices}));
   }
   if (args[11].to_int() >= 0) each = each.filled(for_rows(calls, indices).eq(args[11]), 0);
-  return {calls.one("index_add", {table, 0, indices, each.value()})};
+  return {calls.one("index_add", {table, 0, indices, each})};
 }
 
 /// _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode,
@@ -209,9 +209,9 @@ Results sample_weights_backward(Calls& calls, const Arguments& args) {
   const DTensor bag = bag_of_each(calls, indices, offsets, args[4].tensor());
   const Expression back(calls, calls.one("index_select", {args[0], 0, bag}));
   const Expression rows(calls, calls.one("index_select", {args[1], 0, indices}));
-  const Expression each(calls, calls.one("sum.dim_IntList", {(back * rows).value(), Dims{1}}));
-  if (args[6].to_int() < 0) return {each.value()};
-  return {each.filled(Expression(calls, indices).eq(args[6]), 0).value()};
+  const Expression each(calls, calls.one("sum.dim_IntList", {back * rows, Dims{1}}));
+  if (args[6].to_int() < 0) return {each};
+  return {each.filled(Expression(calls, indices).eq(args[6]), 0)};
 }
 
 /// embedding_renorm_(self, indices, max_norm, norm_type): rows that are named and too long are
@@ -223,9 +223,9 @@ Results embedding_renorm(Calls& calls, const Arguments& args) {
   const Expression norm(calls, calls.one("linalg_vector_norm", {table, args[3], Dims{1}}));
   const DTensor none = calls.one("new_zeros", {table, Dims{table.shape()[0]}, DType::kBool});
   const Expression named(calls, calls.one("index_fill.int_Scalar", {none, 0, indices, true}));
-  const Expression factor(calls, calls.one("reciprocal", {(norm + 1e-7).value()}));
+  const Expression factor(calls, calls.one("reciprocal", {norm + 1e-7}));
   const Expression scale = (factor * most).filled(!(named && norm.gt(most)), 1.0);
-  calls("mul_.Tensor", {table, calls.one("unsqueeze", {scale.value(), 1})});
+  calls("mul_.Tensor", {table, calls.one("unsqueeze", {scale, 1})});
   return {args[0]};
 }
 

@@ -214,7 +214,7 @@ Results index_fill_locally(Calls& calls, const OpRow&, const Arguments& args) {
   const std::int64_t dim = wrap_dim(args[1].to_int(), self.ndim());
   const std::int64_t length = self.ndim() == 0 ? 1 : self.shape()[index_of(dim)];
   const Expression given(calls, calls.one("reshape", {args[2], Dims{args[2].tensor().numel()}}));
-  const DTensor index = given.lt(0).choose(given.with("aten::add.Scalar", length), given).value();
+  const DTensor index = given.lt(0).choose(given.with("aten::add.Scalar", length), given);
   const DTensor values = slices_of(calls, args, index);
   return calls("scatter.src", {args[0], dim, beside(calls, index, dim, values), values});
 }
@@ -414,7 +414,7 @@ Gradients grad_index_fill(const GradContext& context) {
     const DTensor zeros = zeros_like(calls, context.grads[0]);
     const Expression filled(calls,
                             calls.one("aten::index_fill.int_Scalar", {zeros, dim, index, 1}));
-    const DTensor shown = flowing(context).filled(filled.eq(0), 0).value();
+    const DTensor shown = flowing(context).filled(filled.eq(0), 0);
     gradients[2] = cast_like(calls, calls.one("aten::sum", {shown}), input(context, 3));
   }
   return gradients;

@@ -171,8 +171,8 @@ Results places_of(Calls& calls, const Arguments& args) {
   ArgumentList places(x.ndim());
   for (std::size_t d = x.ndim(); d-- > 0;) {
     const std::int64_t size = std::max<std::int64_t>(x.shape()[d], 1);
-    places[d] = calls.one("remainder.Scalar", {rest.value(), size});
-    rest = {calls, calls.one("floor_divide.Scalar", {rest.value(), size})};
+    places[d] = calls.one("remainder.Scalar", {rest, size});
+    rest = {calls, calls.one("floor_divide.Scalar", {rest, size})};
   }
   return {Argument(std::move(places))};
 }

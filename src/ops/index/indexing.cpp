@@ -178,8 +178,8 @@ Results index_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   const ArgumentList& indices = args[1].list();
   if (indexes_nothing(indices)) return calls("aten::clone", {self});
   const Lookup lookup(calls, row, self.shape(), indices);
-  return {Argument(lookup.from_found(
-      calls.one("aten::index_select", {lookup.table_of(self), 0, lookup.positions()})))};
+  return {lookup.from_found(
+      calls.one("aten::index_select", {lookup.table_of(self), 0, lookup.positions()}))};
 }
 
 Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args) {
@@ -195,7 +195,7 @@ Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args)
   const DTensor rows = calls.one(
       "aten::expand", {calls.one("aten::unsqueeze", {lookup.positions(), 1}), values.shape()});
   const char* op = args[3].to_bool() ? "aten::scatter_add" : "aten::scatter.src";
-  return {Argument(lookup.from_table(calls.one(op, {lookup.table_of(self), 0, rows, values})))};
+  return {lookup.from_table(calls.one(op, {lookup.table_of(self), 0, rows, values}))};
 }
 
 }  // namespace shardlab

@@ -90,10 +90,10 @@ Gradients grad_embedding_backward(const GradContext& context) {
                                              {ones, indices, context.inputs[2], -1, false}));
     rows = rows / counts.with("aten::clamp_min", 1);
   }
-  const Expression each(calls, calls.one("aten::embedding", {rows.value(), indices}));
-  if (context.inputs[3].to_int() < 0) return {each.value(), DTensor()};
+  const Expression each(calls, calls.one("aten::embedding", {rows, indices}));
+  if (context.inputs[3].to_int() < 0) return {each, DTensor()};
   const Expression padding(calls, calls.one("aten::unsqueeze", {indices, -1}));
-  return {each.filled(padding.eq(context.inputs[3]), 0).value(), DTensor()};
+  return {each.filled(padding.eq(context.inputs[3]), 0), DTensor()};
 }
 
 // Sorted by name.

@@ -29,22 +29,21 @@ class Reduced {
   bool with_self() const { return context_.inputs[5].to_bool(); }
   /// The element of x at the place of each value.
   Expression taken(const Expression& x) const {
-    return {calls_, calls_.one("aten::gather", {x.value(), context_.inputs[1], index_})};
+    return {calls_, calls_.one("aten::gather", {x, context_.inputs[1], index_})};
   }
   /// Sums of `values` at their places, added to `start`.
   Expression sent(const Expression& start, const Expression& values) const {
-    return {calls_, calls_.one("aten::scatter_add",
-                               {start.value(), context_.inputs[1], index_, values.value()})};
+    return {calls_, calls_.one("aten::scatter_add", {start, context_.inputs[1], index_, values})};
   }
 
   Gradients shared(const Expression& to_self, const Expression& to_src) const {
     Gradients gradients(3);
     if (context_.needs(0)) {
-      gradients[0] = with_self() ? to_self.value()
-                                 : calls_.one("aten::scatter.value",
-                                              {to_self.value(), context_.inputs[1], index_, 0});
+      gradients[0] =
+          with_self() ? to_self.value()
+                      : calls_.one("aten::scatter.value", {to_self, context_.inputs[1], index_, 0});
     }
-    if (context_.needs(2)) gradients[2] = to_src.value();
+    if (context_.needs(2)) gradients[2] = to_src;
     return gradients;
   }
 
@@ -59,9 +58,8 @@ class Reduced {
   /// The product of all others; next to a zero only that zero has one.
   Gradients of_product() const {
     const auto reduced = [&](const Expression& start, const Expression& values) -> Expression {
-      return {calls_,
-              calls_.one("aten::scatter_reduce.two", {start.value(), context_.inputs[1], index_,
-                                                      values.value(), "prod", context_.inputs[5]})};
+      return {calls_, calls_.one("aten::scatter_reduce.two", {start, context_.inputs[1], index_,
+                                                              values, "prod", context_.inputs[5]})};
     };
     const Expression others = self().filled(self().eq(0), 1);
     const Expression to_self = flowing(context_) * reduced(others, src()) / others;
@@ -78,7 +76,7 @@ class Reduced {
   Gradients of_extremum() const {
     const DType dtype = self().value().dtype();
     const Expression own = self().eq(output(context_)).to(dtype);
-    const Expression met = src().eq(taken(out(context_)).value()).to(dtype);
+    const Expression met = src().eq(taken(out(context_))).to(dtype);
     const Expression start = with_self() ? own : own.of("aten::zeros_like");
     const Expression share = flowing(context_) / sent(start, met).with("aten::clamp_min", 1);
     const Expression to_self = own * share;

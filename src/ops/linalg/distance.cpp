@@ -83,7 +83,7 @@ Expression distance_slope(const Expression& gradient, const Expression& differen
   const Expression size = difference.of("aten::abs"), sign = difference.of("aten::sgn");
   if (p == 0) return difference * 0.0;
   if (p == 1) return gradient * sign;
-  if (std::isinf(p)) return (gradient * sign).filled(!size.eq(distance.value()), 0);
+  if (std::isinf(p)) return (gradient * sign).filled(!size.eq(distance), 0);
   // Without a slope, none of its parts may be infinite: their gradients are read, too.
   const Expression none = distance.eq(0) || size.eq(0);
   const Expression part = size.filled(none, 1), whole = distance.filled(none, 1);
@@ -101,7 +101,7 @@ Expression sent_to_rows(Calls& calls, const DTensor& gradient, const DTensor& ro
   const Expression difference = row - beside(grad::reduced(calls, others), -3);
   const Expression flow = beside(gradient, -1), distance = beside(distances, -1);
   const Expression slope = distance_slope(flow, difference, distance, p);
-  return {calls, calls.one("sum.dim_IntList", {slope.value(), Dims{-2}})};
+  return {calls, calls.one("sum.dim_IntList", {slope, Dims{-2}})};
 }
 
 /// _cdist_backward(grad_output, x1, x2, p, cdist): to x1
@@ -117,8 +117,7 @@ Results cdist_backward(Calls& calls, const Arguments& args) {
                     {{"x1", args[1]}, {"x2", args[2]}, {"grad", args[0]}, {"cdist", args[4]}});
   if (distances.numel() == 0) return {calls.one("zeros_like", {args[1]})};
   return {sent_to_rows(calls, gradient, args[1].tensor(), args[2].tensor(), distances,
-                       args[3].to_double())
-              .value()};
+                       args[3].to_double())};
 }
 
 /// A result of pdist, as a symmetric matrix of `count` rows.
@@ -147,7 +146,7 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
   if (count <= 1) return {calls.one("zeros_like", {x})};
   const DTensor flow = of_all_pairs(calls, gradient, count);
   const DTensor apart = of_all_pairs(calls, distances, count);
-  return {sent_to_rows(calls, flow, x, x, apart, args[2].to_double()).value()};
+  return {sent_to_rows(calls, flow, x, x, apart, args[2].to_double())};
 }
 
 /// The factors of _trilinear may differ in dtype where the reference multiplies them by elements:
@@ -210,15 +209,15 @@ grad::Gradients grad_trilinear(const GradContext& context) {
 Results euclidean_dist(Calls& calls, const Arguments& args) {
   const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
   const auto square = [&](const Expression& x) {
-    return calls.one("sum.dim_IntList", {(x * x).value(), Dims{-1}, true});
+    return calls.one("sum.dim_IntList", {x * x, Dims{-1}, true});
   };
   const auto beside = [&](const DTensor& x, const DTensor& y, const DTensor& z) {
     return calls.one("cat", {ArgumentList{x, y, z}, -1});
   };
   const DTensor of_a = square(a), of_b = square(b);
   const Expression twice = a * -2.0;
-  const DTensor left = beside(twice.value(), of_a, calls.one("ones_like", {of_a}));
-  const DTensor right = beside(b.value(), calls.one("ones_like", {of_b}), of_b);
+  const DTensor left = beside(twice, of_a, calls.one("ones_like", {of_a}));
+  const DTensor right = beside(b, calls.one("ones_like", {of_b}), of_b);
   const DTensor squares = matmul(calls, left, calls.one("mT", {right}));
   return {calls.one("sqrt", {calls.one("clamp_min", {squares, 0})})};
 }
@@ -244,10 +243,10 @@ Results renorm(Calls& calls, const Arguments& args) {
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
   const Expression wide = Expression(calls, x).to(f32_for_half(x.dtype()));
-  const Expression norm(calls, norm_of(calls, wide.value(), args[1], other_dims(x, dim), true));
+  const Expression norm(calls, norm_of(calls, wide, args[1], other_dims(x, dim), true));
   const Expression factor = (norm + 1e-7).of("aten::reciprocal") * most;
   const Expression kept = norm.of("aten::ones_like");
-  return {Expression(calls, x).times(norm.gt(most).choose(factor, kept).to(x.dtype())).value()};
+  return {Expression(calls, x).times(norm.gt(most).choose(factor, kept).to(x.dtype()))};
 }
 
 /// g * v / |v| for norms over all dims but `dim` (-1: over all), and the norms
@@ -255,7 +254,7 @@ Results normed_weight(Calls& calls, const Arguments& args, std::int64_t dim) {
   const DTensor& v = args[0].tensor();
   const Expression norm(calls, norm_of(calls, v, 2, other_dims(v, dim), true));
   const Expression scale = Expression(calls, args[1].tensor()) / norm;
-  return {(Expression(calls, v) * scale).value(), norm.value()};
+  return {Expression(calls, v) * scale, norm};
 }
 
 /// _weight_norm_interface(v, g, dim)
@@ -271,15 +270,14 @@ Results weight_norm_backward(Calls& calls, const Arguments& args) {
   const Expression scale(calls, args[2].tensor()), norm(calls, args[3].tensor());
   const Expression product = grad * direction;
   const Expression along =
-      others.empty()
-          ? product
-          : Expression(calls, calls.one("sum.dim_IntList", {product.value(), others, true}));
+      others.empty() ? product
+                     : Expression(calls, calls.one("sum.dim_IntList", {product, others, true}));
   const Expression of_scale = along / norm;
   const Expression turned = of_scale / norm;
   const Expression radial = direction * turned;
   const Expression tangent = grad - radial;
   const Expression factor = scale / norm;
-  return {(tangent * factor).to(v.dtype()).value(), of_scale.to(args[2].tensor().dtype()).value()};
+  return {(tangent * factor).to(v.dtype()), of_scale.to(args[2].tensor().dtype())};
 }
 
 /// _weight_norm(v, g, dim): the same without the norms; -1 is the norm of all elements
@@ -353,7 +351,7 @@ template <FixedText op>
 Results added_in_dtype(Calls& calls, const Arguments& args) {
   Arguments given{args[0], args[1], args[2], args[4], args[5]};
   for (std::size_t i = 0; i < 3; ++i) {
-    given[i] = Expression(calls, args[i].tensor()).to(args[3].dtype()).value();
+    given[i] = Expression(calls, args[i].tensor()).to(args[3].dtype());
   }
   return calls(op, given);
 }

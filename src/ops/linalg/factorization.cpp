@@ -208,7 +208,7 @@ Results cross(Calls& calls, const OpRow&, const Arguments& args) {
   };
   const Expression forth = turned(0, -1).times(turned(1, -2));
   const Expression back = turned(0, -2).times(turned(1, -1));
-  return {Argument((forth - back).value())};
+  return {forth - back};
 }
 
 Expression in_columns(const Expression& x) { return x.with("aten::unsqueeze", -2); }
@@ -218,7 +218,7 @@ Expression in_rows(const Expression& x) { return x.with("aten::unsqueeze", -1); 
 Expression inverted(const Expression& x, const Argument& atol, const Argument& rtol, double step) {
   Calls& calls = x.calls();
   const Expression size = x.of("aten::abs");
-  const Expression largest(calls, calls.one("aten::amax", {size.value(), Dims{-1}, true}));
+  const Expression largest(calls, calls.one("aten::amax", {size, Dims{-1}, true}));
   Expression bound = largest * (atol.is_none() && rtol.is_none() ? step : 0.0);
   if (!rtol.is_none()) bound = largest * in_rows({calls, rtol.tensor()});
   if (!atol.is_none() && rtol.is_none()) {
@@ -228,11 +228,11 @@ Expression inverted(const Expression& x, const Argument& atol, const Argument& r
     bound = given.gt(0).choose(none, largest * step);
   }
   if (!atol.is_none()) {
-    bound = bound.with(
-        "aten::maximum",
-        in_rows({calls, atol.tensor()}).plus(largest * 0.0).to(bound.value().dtype()).value());
+    bound =
+        bound.with("aten::maximum",
+                   in_rows({calls, atol.tensor()}).plus(largest * 0.0).to(bound.value().dtype()));
   }
-  const Expression small = size.le(bound.to(size.value().dtype()).value());
+  const Expression small = size.le(bound.to(size.value().dtype()));
   return x.of("aten::reciprocal").filled(small, 0);
 }
 
@@ -241,7 +241,7 @@ Results pinv(Calls& calls, const OpRow&, const Arguments& args) {
   const std::int64_t m = a.shape()[a.ndim() - 2], n = a.shape().back();
   if (a.numel() == 0) {
     Dims shape(a.shape().begin(), a.shape().end() - 2);
-    return {Argument(calls.one("aten::new_zeros", {a, with(shape, {n, m})}))};
+    return {calls.one("aten::new_zeros", {a, with(shape, {n, m})})};
   }
   const double epsilon = real_dtype(a.dtype()) == DType::kF64
                              ? std::numeric_limits<double>::epsilon()
@@ -255,8 +255,8 @@ Results pinv(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression values(calls, found[hermitian ? 0 : 1].tensor());
   const Expression scaled =
       Expression(calls, right).times(in_columns(inverted(values, args[1], args[2], step)));
-  const DTensor columns = scaled.to(a.dtype()).value();
-  return {Argument(product(calls, columns, adjoint(calls, left)))};
+  const DTensor columns = scaled.to(a.dtype());
+  return {product(calls, columns, adjoint(calls, left))};
 }
 
 /// A bound as a tensor that every rank has whole; None stays None.
@@ -292,7 +292,7 @@ Results older_svd(Calls& calls, const Arguments& args) {
   if (vectors) return {found[0], found[1], Argument(adjoint(calls, found[2].tensor()))};
   const Dims front(a.shape().begin(), a.shape().end() - 2);
   const std::int64_t m = a.shape()[a.ndim() - 2], n = a.shape().back();
-  return {Argument(calls.one("aten::new_zeros", {a, with(front, {m, m})})), found[1],
+  return {calls.one("aten::new_zeros", {a, with(front, {m, m})}), found[1],
           Argument(calls.one("aten::new_zeros", {a, with(front, {n, n})}))};
 }
 
@@ -305,13 +305,13 @@ Expression skew(Calls& calls, const DTensor& x) {
 
 /// Makes v_j - v_i in row i, column j, with 1 on the diagonal.
 Expression gaps(Calls& calls, const Expression& v) {
-  const DTensor ones = calls.one("aten::ones_like", {v.value()});
+  const DTensor ones = calls.one("aten::ones_like", {v});
   return in_columns(v).minus(in_rows(v)).plus({calls, on_diagonal(calls, ones)});
 }
 
 /// The elements off the diagonal.
 Expression off_diagonal(Calls& calls, const Expression& x) {
-  return x - Expression(calls, on_diagonal(calls, diagonal(calls, x.value())));
+  return x - Expression(calls, on_diagonal(calls, diagonal(calls, x)));
 }
 
 /// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh. The vectors of full matrices
@@ -334,36 +334,35 @@ Gradients grad_svd(const GradContext& context) {
   const DTensor uh = adjoint(calls, u), v = adjoint(calls, vh);
   const DTensor gu = first(context.grads[0], -1), gvh = first(context.grads[2], -2);
   const DTensor& gs = context.grads[1];
-  DTensor inner =
-      on_diagonal(calls, gs.defined() ? cast_like(calls, gs, u)
-                                      : calls.one("aten::zeros_like", {s.value(), u.dtype()}));
+  DTensor inner = on_diagonal(calls, gs.defined() ? cast_like(calls, gs, u)
+                                                  : calls.one("aten::zeros_like", {s, u.dtype()}));
   const Expression between = gaps(calls, s * s);
   if (gu.defined()) {
     const Expression turned = skew(calls, product(calls, uh, gu));
-    inner = Expression(calls, inner).plus((turned / between).times(in_columns(s))).value();
+    inner = Expression(calls, inner).plus((turned / between).times(in_columns(s)));
     if (complex && gvh.defined()) {
-      const Expression phase(calls, diagonal(calls, turned.value()));
-      const DTensor turns = on_diagonal(calls, (phase / (s * 2.0)).value());
-      inner = Expression(calls, inner).plus({calls, turns}).value();
+      const Expression phase(calls, diagonal(calls, turned));
+      const DTensor turns = on_diagonal(calls, phase / (s * 2.0));
+      inner = Expression(calls, inner).plus({calls, turns});
     }
   }
   if (gvh.defined()) {
     const Expression turned = skew(calls, product(calls, vh, adjoint(calls, gvh)));
-    inner = Expression(calls, inner).plus(in_rows(s).times(turned / between)).value();
+    inner = Expression(calls, inner).plus(in_rows(s).times(turned / between));
   }
   Expression left(calls, product(calls, u, inner));
   if (gu.defined() && u.shape()[u.ndim() - 2] > k) {
     const Expression scaled = Expression(calls, gu).over(in_columns(s));
-    left = (left + scaled).minus({calls, product(calls, u, product(calls, uh, scaled.value()))});
+    left = (left + scaled).minus({calls, product(calls, u, product(calls, uh, scaled))});
   }
-  Expression result(calls, product(calls, left.value(), vh));
+  Expression result(calls, product(calls, left, vh));
   if (gvh.defined() && vh.shape().back() > k) {
     const Expression scaled = Expression(calls, gvh).over(in_rows(s));
     const Expression outside =
-        scaled - Expression(calls, product(calls, product(calls, scaled.value(), v), vh));
-    result = result + Expression(calls, product(calls, u, outside.value()));
+        scaled - Expression(calls, product(calls, product(calls, scaled, v), vh));
+    result = result + Expression(calls, product(calls, u, outside));
   }
-  return {result.value()};
+  return {result};
 }
 
 /// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors. Vectors of length 1 only turn, by
@@ -379,16 +378,15 @@ Gradients grad_eigh(const GradContext& context) {
   const Expression values(calls, context.outputs[0].tensor());
   const auto &gl = context.grads[0], &gv = context.grads[1];
   Expression inner(
-      calls, on_diagonal(calls, gl.defined()
-                                    ? cast_like(calls, gl, v)
-                                    : calls.one("aten::zeros_like", {values.value(), v.dtype()})));
+      calls, on_diagonal(calls, gl.defined() ? cast_like(calls, gl, v)
+                                             : calls.one("aten::zeros_like", {values, v.dtype()})));
   if (gv.defined()) {
     const Expression turned(calls, product(calls, vh, gv));
-    const Expression back(calls, adjoint(calls, turned.value()));
+    const Expression back(calls, adjoint(calls, turned));
     const Expression skew = (turned - back) * 0.5;
     inner = inner + off_diagonal(calls, skew / gaps(calls, values));
   }
-  return {product(calls, v, product(calls, inner.value(), vh))};
+  return {product(calls, v, product(calls, inner, vh))};
 }
 
 /// linalg_eig(A): eigenvalues, eigenvectors of length 1
@@ -398,17 +396,15 @@ Gradients grad_eig(const GradContext& context) {
   const DTensor vh = adjoint(calls, v);
   const Expression values(calls, context.outputs[0].tensor());
   const auto &gl = context.grads[0], &gv = context.grads[1];
-  Expression inner(calls,
-                   on_diagonal(calls, gl.defined() ? gl : zeros_like(calls, values.value())));
+  Expression inner(calls, on_diagonal(calls, gl.defined() ? gl : zeros_like(calls, values)));
   if (gv.defined()) {
     const DTensor turned = product(calls, vh, gv);
     const Expression along(calls, calls.one("aten::real", {diagonal(calls, turned)}));
     const Expression scaled = Expression(calls, v).times(in_columns(along));
-    const Expression rest =
-        Expression(calls, turned).minus({calls, product(calls, vh, scaled.value())});
+    const Expression rest = Expression(calls, turned).minus({calls, product(calls, vh, scaled)});
     inner = inner + off_diagonal(calls, rest / gaps(calls, values).conjugate());
   }
-  const DTensor right = product(calls, inner.value(), vh);
+  const DTensor right = product(calls, inner, vh);
   const DTensor result = calls("aten::_linalg_solve_ex", {vh, right})[0].tensor();
   const bool real = !is_complex(input(context, 0).dtype());
   return {real ? calls.one("aten::real", {result}) : result};
@@ -421,17 +417,17 @@ DTensor grad_square_qr(Calls& calls, const DTensor& q, const DTensor& r, const D
   Expression inner(calls, zeros_like(calls, product(calls, r, adjoint(calls, r))));
   if (gr.defined()) inner = inner + Expression(calls, product(calls, gr, adjoint(calls, r)));
   if (gq.defined()) inner = inner - Expression(calls, product(calls, adjoint(calls, q), gq));
-  const DTensor above = upper(calls, inner.value());
+  const DTensor above = upper(calls, inner);
   const Expression both = Expression(calls, above).plus({calls, adjoint(calls, above)});
-  DTensor twice = diagonal(calls, both.value());
+  DTensor twice = diagonal(calls, both);
   if (is_complex(twice.dtype())) {
     twice = calls.one("aten::_to_copy", {calls.one("aten::real", {twice}), q.dtype()});
   }
   const Expression half =
       off_diagonal(calls, both).plus(Expression(calls, on_diagonal(calls, twice)) * 0.5);
-  Expression sum(calls, product(calls, q, half.value()));
+  Expression sum(calls, product(calls, q, half));
   if (gq.defined()) sum = sum + Expression(calls, gq);
-  return calls.one("aten::linalg_solve_triangular", {adjoint(calls, r), sum.value(), false, false});
+  return calls.one("aten::linalg_solve_triangular", {adjoint(calls, r), sum, false, false});
 }
 
 /// linalg_qr(A, mode): Q, R. The columns beyond a square are Q R itself.
@@ -519,9 +515,9 @@ Gradients grad_pinv(const GradContext& context) {
   const DTensor through = adjoint(calls, times(p, k));
   const DTensor reached = times(k, ph);  // m x n
   const Expression rows = plain(reached).minus(plain(times(times(a, p), reached)));
-  const DTensor outside = plain(gh).minus(plain(times(k, a))).value();
+  const DTensor outside = plain(gh).minus(plain(times(k, a)));
   const Expression columns = plain(times(times(ph, p), outside));
-  return {(rows + columns).minus(plain(through)).value(), DTensor(), DTensor()};
+  return {(rows + columns).minus(plain(through)), DTensor(), DTensor()};
 }
 
 constexpr const char* kEachMatrix = "matrix by matrix";

@@ -30,7 +30,7 @@ Results polar(Calls& calls, const Arguments& args) {
 Results root_of_hermitian(Calls& calls, const Arguments& args) {
   const Expression given(calls, args[0].tensor());
   const Expression turned(calls, adjoint(calls, args[0].tensor()));
-  const Results eigh = calls("_linalg_eigh", {((given + turned) / 2.0).value()});
+  const Results eigh = calls("_linalg_eigh", {(given + turned) / 2.0});
   const DTensor& vectors = eigh[1].tensor();
   const DTensor roots = calls.one("sqrt", {calls.one("clamp", {eigh[0], 0})});
   const DTensor scaled = scaled_columns(calls, vectors, roots);
@@ -88,7 +88,7 @@ Results least_squares(Calls& calls, const Arguments& args) {
   if (driver.residuals && rows > columns && full) {
     const Expression off = Expression(calls, matmul(calls, a, solution)).minus({calls, b});
     const Expression size = off.of("abs");
-    residuals = calls.one("sum.dim_IntList", {(size * size).value(), Dims{-2}});
+    residuals = calls.one("sum.dim_IntList", {size * size, Dims{-2}});
   }
   if (vector) solution = calls.one("squeeze.dim", {solution, -1});
   return {solution, residuals,

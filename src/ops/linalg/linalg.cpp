@@ -198,7 +198,7 @@ Gradients grad_inv(const GradContext& context) {
 Gradients grad_det(const GradContext& context) {
   Calls& calls = context.calls;
   if (!context.grads[0].defined()) return Gradients(1);  // the factors have none
-  const DTensor scale = in_matrix(calls, (flowing(context) * out(context).conjugate()).value());
+  const DTensor scale = in_matrix(calls, flowing(context) * out(context).conjugate());
   return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
 }
 
@@ -210,9 +210,9 @@ Gradients grad_slogdet(const GradContext& context) {
   DTensor flow = context.grads[1];
   if (is_complex(x.dtype()) && context.grads[0].defined()) {
     const Expression turn = complex_part(flowing(context).conjugate() * out(context), 1);
-    const DTensor none = zeros_like(calls, turn.value());
+    const DTensor none = zeros_like(calls, turn);
     const DTensor growth = flow.defined() ? flow : none;
-    flow = calls.one("aten::complex", {growth, negate(calls, turn.value())});
+    flow = calls.one("aten::complex", {growth, negate(calls, turn)});
   }
   if (!flow.defined()) return Gradients(1);  // steps, and factors
   const DTensor scale = in_matrix(calls, flow);
@@ -268,9 +268,9 @@ Gradients grad_cholesky(const GradContext& context) {
   const DTensor inner = product(calls, adjoint(calls, l), g);
   const Expression lower(calls, calls.one("aten::tril", {inner, -1}));
   const Expression square(calls, calls.one("aten::tril", {inner}));
-  const Expression both = (square + Expression(calls, adjoint(calls, lower.value()))) * 0.5;
+  const Expression both = (square + Expression(calls, adjoint(calls, lower))) * 0.5;
   const DTensor turned = adjoint(calls, l);
-  const DTensor left = calls.one("aten::linalg_solve_triangular", {turned, both.value(), true});
+  const DTensor left = calls.one("aten::linalg_solve_triangular", {turned, both, true});
   return {calls.one("aten::linalg_solve_triangular", {l, left, false, false})};
 }
 
@@ -298,9 +298,8 @@ DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTe
     above = above - Expression(calls, product(calls, adjoint(calls, part(l, -2, k, m)), under));
   }
   const Expression both =
-      Expression(calls, lower(calls, below.value(), -1)).plus({calls, upper(calls, above.value())});
-  const DTensor square =
-      solved(u1, solved(l1, both.value(), true, true, true), false, false, false);
+      Expression(calls, lower(calls, below, -1)).plus({calls, upper(calls, above)});
+  const DTensor square = solved(u1, solved(l1, both, true, true, true), false, false, false);
   if (n > k) {
     ArgumentList parts{square, solved(l1, right, true, true, true)};
     return calls.one("aten::cat", {parts, -1});
@@ -347,7 +346,7 @@ Gradients grad_cholesky_solve(const GradContext& context) {
   const DTensor& l = input(context, 1);
   const DTensor of_b = calls.one("aten::cholesky_solve", {context.grads[0], l, above});
   const DTensor once = product(calls, of_b, adjoint(calls, output(context)));
-  const DTensor both = Expression(calls, once).plus({calls, adjoint(calls, once)}).value();
+  const DTensor both = Expression(calls, once).plus({calls, adjoint(calls, once)});
   const DTensor of_l = above ? product(calls, l, both) : product(calls, both, l);
   return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, of_l), l)};
 }
@@ -372,7 +371,7 @@ Gradients grad_lu_solve(const GradContext& context) {
       calls, lower(calls, product(calls, inner, adjoint(calls, factors[2].tensor())), -1));
   const Expression above(calls,
                          upper(calls, product(calls, adjoint(calls, factors[1].tensor()), inner)));
-  gradients[0] = sum_to(calls, (below + above).value(), input(context, 0));
+  gradients[0] = sum_to(calls, below + above, input(context, 0));
   return gradients;
 }
 
@@ -428,7 +427,7 @@ Gradients grad_older_triangular_solve(const GradContext& context) {
 Gradients grad_cholesky_inverse(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor &factor = input(context, 0), &inverse = output(context), &g = context.grads[0];
-  const DTensor both = Expression(calls, g).plus({calls, adjoint(calls, g)}).value();
+  const DTensor both = Expression(calls, g).plus({calls, adjoint(calls, g)});
   const DTensor inner = product(calls, inverse, product(calls, both, inverse));
   const bool above = context.inputs[1].to_bool();
   return {negate(calls, above ? product(calls, factor, inner) : product(calls, inner, factor))};

@@ -41,9 +41,9 @@ Results logdet(Calls& calls, const Arguments& args) {
   const Results results = log_determinant(calls, args);
   const Expression sign(calls, results[0].tensor()), size(calls, results[1].tensor());
   if (is_complex(sign.value().dtype())) {
-    return {(size + sign.of("aten::log")).value()};
+    return {size + sign.of("aten::log")};
   }
-  return {size.filled(sign.eq(-1), std::numeric_limits<double>::quiet_NaN()).value()};
+  return {size.filled(sign.eq(-1), std::numeric_limits<double>::quiet_NaN())};
 }
 
 // Vectors are computed where a gradient needs them.
@@ -177,13 +177,13 @@ Results norm_by_inverse(Calls& calls, const DTensor& a, const Argument& order) {
       calls.one("unsqueeze", {calls.one("unsqueeze", {results[1].tensor(), -1}), -1});
   const Expression singular = Expression(calls, failures).gt(0);
   const double all = std::numeric_limits<double>::infinity();
-  const DTensor inverse = Expression(calls, results[0].tensor()).filled(singular, all).value();
+  const DTensor inverse = Expression(calls, results[0].tensor()).filled(singular, all);
   const auto norm_of = [&](const DTensor& x) {
     const Results of_x = norm(calls, {x, order, Dims{-2, -1}, false, Argument()});
     return Expression(calls, of_x[0].tensor());
   };
   const Expression own = norm_of(a), product = own * norm_of(inverse);
-  return {calls.one("nan_to_num", {product.value(), all, all, -all})};
+  return {calls.one("nan_to_num", {product, all, all, -all})};
 }
 
 /// The results for matrices without elements.
@@ -211,7 +211,7 @@ Results condition(Calls& calls, const Arguments& args) {
   };
   const Expression largest = one(0, 1), least = one(-1, {});
   const Expression ratio = order > 0 ? largest / least : least / largest;
-  return {calls.one("squeeze.dim", {ratio.value(), -1})};
+  return {calls.one("squeeze.dim", {ratio, -1})};
 }
 
 /// linalg_cond.p_str(self, p)
@@ -228,10 +228,10 @@ Results named_condition(Calls& calls, const Arguments& args) {
   if (args[1].string() != "nuc") return norm_by_inverse<named_matrix_norm>(calls, a, args[1]);
   const Expression values(calls, calls.one("linalg_svdvals", {a}));
   const auto sum_of = [&](const Expression& x) {
-    return Expression(calls, calls.one("sum.dim_IntList", {x.value(), Dims{-1}}));
+    return Expression(calls, calls.one("sum.dim_IntList", {x, Dims{-1}}));
   };
   const Expression sum = sum_of(values);
-  return {(sum * sum_of(values.of("aten::reciprocal"))).value()};
+  return {sum * sum_of(values.of("aten::reciprocal"))};
 }
 
 /// Number of singular values of each matrix above `atol` and above `rtol` times the largest.
@@ -241,14 +241,14 @@ Results rank_above(Calls& calls, const DTensor& a, const Expression& atol, const
       hermitian ? calls.one("linalg_eigvalsh", {a}) : calls.one("linalg_svdvals", {a});
   const Expression sizes =
       hermitian ? Expression(calls, values).of("aten::abs") : Expression(calls, values);
-  const DTensor largest = calls.one("amax", {sizes.value(), Dims{-1}, true});
+  const DTensor largest = calls.one("amax", {sizes, Dims{-1}, true});
   const auto in_rows = [&](const Expression& bound) {
-    return Expression(calls, calls.one("unsqueeze", {bound.value(), -1}));
+    return Expression(calls, calls.one("unsqueeze", {bound, -1}));
   };
   const Expression least = in_rows(atol);
   const Expression share = in_rows(rtol).with("aten::mul.Tensor", largest);
-  const Expression bound = least.with("aten::maximum", share.value());
-  return {calls.one("sum.dim_IntList", {sizes.gt(bound.value()).value(), Dims{-1}})};
+  const Expression bound = least.with("aten::maximum", share);
+  return {calls.one("sum.dim_IntList", {sizes.gt(bound), Dims{-1}})};
 }
 
 /// A number as a tensor on the mesh of `a`, in f64 as in the reference.

@@ -143,7 +143,7 @@ Gradients grad_mv(const GradContext& context) {
 
 /// vdot(self, other): the first factor is conjugated.
 Results vdot(Calls& calls, const Arguments& args) {
-  return {Argument(calls.one("aten::dot", {conjugated(calls, args[0].tensor()), args[1]}))};
+  return {calls.one("aten::dot", {conjugated(calls, args[0].tensor()), args[1]})};
 }
 
 // Sorted by name.

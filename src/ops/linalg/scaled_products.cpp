@@ -63,10 +63,10 @@ Results scaled_mm(Calls& calls, const OpRow&, const Arguments& args) {
   };
   const Expression a = wide(args[0]).times(wide(args[2]));
   const Expression b = wide(args[1]).times(wide(args[3]));
-  Expression result(calls, calls.one("aten::mm", {a.value(), b.value()}));
+  Expression result(calls, calls.one("aten::mm", {a, b}));
   if (args[4].is_tensor()) result = result + wide(args[4]);
   if (args[5].is_tensor()) result = result * wide(args[5]);
-  return {Argument(result.to(dtype_or(args[6], args[0].tensor().dtype())).value())};
+  return {result.to(dtype_or(args[6], args[0].tensor().dtype()))};
 }
 
 // Grouped: where an operand has no dim for the groups, offs gives the end of each.
@@ -183,7 +183,7 @@ const char* grouped_filter(const RuleContext& context, std::span<const Placement
 /// A mask selects the groups that offs divides, so that sizes do not depend on data.
 Results grouped_mm(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor &a = args[0].tensor(), &b = args[1].tensor();
-  if (a.ndim() == 3 && b.ndim() == 3) return {Argument(calls.one("aten::bmm", {a, b}))};
+  if (a.ndim() == 3 && b.ndim() == 3) return {calls.one("aten::bmm", {a, b})};
   const bool rows = a.ndim() == 2 && b.ndim() == 3, columns = a.ndim() == 3;
   const std::int64_t groups = args[2].tensor().numel();
   const std::int64_t length = rows ? a.shape()[0] : b.shape()[columns ? 1 : 0];
@@ -202,18 +202,18 @@ Results grouped_mm(Calls& calls, const OpRow&, const Arguments& args) {
     const Expression down = mask.with("aten::unsqueeze", 1);
     if (!rows && !columns) {
       const Expression zero(calls, calls.one("aten::new_zeros", {a, Dims{}}));
-      const DTensor left = mask.choose({calls, a}, zero).value();
-      const DTensor right = down.choose({calls, b}, zero).value();
+      const DTensor left = mask.choose({calls, a}, zero);
+      const DTensor right = down.choose({calls, b}, zero);
       each.push_back(calls.one("aten::mm", {left, right}));
       continue;
     }
     const Expression found(calls, calls.one("aten::mm", {part(a, g), part(b, g)}));
     result = (rows ? down : mask).choose(found, result);
   }
-  if (rows || columns) return {Argument(result.value())};
-  if (!each.empty()) return {Argument(calls.one("aten::stack", {each, 0}))};
+  if (rows || columns) return {result};
+  if (!each.empty()) return {calls.one("aten::stack", {each, 0})};
   shape.insert(0, 0);
-  return {Argument(calls.one("aten::new_zeros", {a, shape}))};
+  return {calls.one("aten::new_zeros", {a, shape})};
 }
 
 /// offs divides the gradient where it divides the result.

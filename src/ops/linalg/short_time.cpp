@@ -171,7 +171,7 @@ void require_weight(Calls& calls, const Expression& weight) {
   const Tensor& local = weight.value().local();
   if (weight.value().numel() == 0 || (local.defined() && local.device()->shape_only())) return;
   const Expression none = weight.of("aten::abs").of("aten::min").lt(1e-11);
-  const Results read = calls("aten::_local_scalar_dense", {none.value()});
+  const Results read = calls("aten::_local_scalar_dense", {none});
   if (!read[0].is_scalar() || !read[0].to_bool()) return;
   fail(ErrorKind::kRuntime, Fix{"give a window, and a hop_length, that leave no place without one"},
        "istft: squares of the windows add up to 0 at a place");

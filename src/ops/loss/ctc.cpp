@@ -58,10 +58,10 @@ class Sequences {
         calls.one("aten::gather",
                   {rows, 2, calls.one("aten::expand", {index, Dims{batch(), steps(), width_}})});
     const Expression outside(calls, calls.one("aten::unsqueeze", {beyond_end(), 1}));
-    emitted_ = expression(read_).filled(outside, kMinusInfinity).value();
+    emitted_ = expression(read_).filled(outside, kMinusInfinity);
     const Expression ahead = expression(shifted(labels_, 2, -1));
     // No step leaves out a label, or the blank between two equal ones.
-    stays_ = ahead.eq(labels_).value();
+    stays_ = ahead.eq(labels_);
   }
 
   std::int64_t steps() const { return given_.shape()[0]; }
@@ -73,12 +73,12 @@ class Sequences {
   /// Log of the probability that reaches each place up to each step, [batch, steps, places].
   DTensor alphas() const {
     const Expression late = expression(places_).gt(1);
-    DTensor alpha = at_step(0).filled(late, kMinusInfinity).value();
+    DTensor alpha = at_step(0).filled(late, kMinusInfinity);
     ArgumentList all{alpha};
     for (std::int64_t t = 1; t < steps(); ++t) {
       const Expression leap =
           expression(shifted(alpha, 2)).filled(expression(stays_), kMinusInfinity);
-      alpha = joined(alpha, shifted(alpha, 1), leap.value(), t);
+      alpha = joined(alpha, shifted(alpha, 1), leap, t);
       all.emplace_back(alpha);
     }
     return calls_.one("aten::stack", {all, 1});
@@ -93,13 +93,13 @@ class Sequences {
     // Whether a leap is allowed depends on the place where it ends.
     const Expression stays = expression(shifted(stays_, -2, 1)).to(DType::kBool);
     const DTensor ends = column(steps_of_, 1);
-    DTensor beta = calls_.one("aten::full_like", {at_step(0).value(), kMinusInfinity});
+    DTensor beta = calls_.one("aten::full_like", {at_step(0), kMinusInfinity});
     ArgumentList all;
     for (std::int64_t t = steps() - 1; t >= 0; --t) {
       const Expression leap = expression(shifted(beta, -2)).filled(stays, kMinusInfinity);
-      const Expression onward = expression(joined(beta, shifted(beta, -1), leap.value(), t));
+      const Expression onward = expression(joined(beta, shifted(beta, -1), leap, t));
       const Expression first = at_step(t).filled(no_end, kMinusInfinity);
-      beta = expression(ends).eq(t + 1).choose(first, onward).value();
+      beta = expression(ends).eq(t + 1).choose(first, onward);
       all.emplace_back(beta);
     }
     std::reverse(all.begin(), all.end());
@@ -123,18 +123,18 @@ class Sequences {
     const Expression none = expression(column(labels_of_, 1)).eq(0);
     const Expression behind = at(last_);
     const Expression label = at(column(before, 1)).filled(none, kMinusInfinity);
-    const Expression log = behind.with("aten::logaddexp", label.value());
+    const Expression log = behind.with("aten::logaddexp", label);
     // Without a step only a sequence without a label has an alignment.
     const Expression empty = expression(column(steps_of_, 1)).eq(0);
     const Expression loss = (-log).filled(empty && none, 0).filled(empty && !none, -kMinusInfinity);
-    return calls_.one("aten::squeeze.dim", {loss.value(), 1});
+    return calls_.one("aten::squeeze.dim", {loss, 1});
   }
 
   /// Mask of the steps of the batch beyond a sequence's end, [steps, batch, 1].
   DTensor steps_beyond() const {
     const DTensor row = row_of(calls_, given_, steps_of_);
     const DTensor time = calls_.one("aten::unsqueeze", {counted(calls_, given_, steps()), 1});
-    return calls_.one("aten::unsqueeze", {expression(time).ge(row).value(), 2});
+    return calls_.one("aten::unsqueeze", {expression(time).ge(row), 2});
   }
 
  private:
@@ -179,7 +179,7 @@ class Sequences {
     return calls_.one("aten::unsqueeze", {row_of(calls_, given_, scaled), 1});
   }
 
-  DTensor beyond_end() const { return expression(places_).gt(last_).value(); }
+  DTensor beyond_end() const { return expression(places_).gt(last_); }
 
   /// Each place's value `by` places later, `fill` where there was none: a whole number for
   /// integers.
@@ -198,7 +198,7 @@ class Sequences {
                  std::int64_t t) const {
     const Expression two = expression(kept).with("aten::logaddexp", next);
     const Expression three = two.with("aten::logaddexp", leap);
-    return three.plus(at_step(t)).value();
+    return three.plus(at_step(t));
   }
 
   /// [batch, labels]: those of 1 dim follow one another.
@@ -220,7 +220,7 @@ class Sequences {
     if (most_ == 0) return one;
     const Expression known = expression(by_sequence(targets)).to(DType::kI64);
     const Expression place = expression(counted(calls_, given_, most_));
-    const DTensor labels = known.filled(place.ge(column(labels_of_, 1)), blank).value();
+    const DTensor labels = known.filled(place.ge(column(labels_of_, 1)), blank);
     const DTensor blanks = calls_.one("aten::full_like", {labels, blank});
     const DTensor pairs = calls_.one("aten::stack", {ArgumentList{blanks, labels}, 2});
     const DTensor flat = calls_.one("aten::reshape", {pairs, Dims{batch(), 2 * most_}});
@@ -272,15 +272,15 @@ Results ctc_alignments_backward(Calls& calls, const Arguments& args) {
   const DTensor index = calls.one("aten::expand", {labels, share.value().shape()});
   const Dims rows{sequences.batch(), sequences.steps(), given.shape()[2]};
   const DTensor none = calls.one("aten::new_zeros", {given, rows});
-  const DTensor shares = calls.one("aten::scatter_add", {none, 2, index, share.value()});
+  const DTensor shares = calls.one("aten::scatter_add", {none, 2, index, share});
   const DTensor turned = calls.one("aten::permute", {grad::reduced(calls, given), Dims{1, 0, 2}});
   const Expression slope = Expression(calls, turned).of("aten::exp").minus({calls, shares});
   const Expression impossible = loss.eq(-kMinusInfinity);
   const double there = args[8].to_bool() ? 0 : std::numeric_limits<double>::quiet_NaN();
   const Expression flow = each(args[0].tensor());
   const Expression whole = slope.filled(impossible, there).times(flow).filled(impossible, there);
-  const DTensor by_step = calls.one("aten::permute", {whole.value(), Dims{1, 0, 2}});
-  return {Expression(calls, by_step).filled({calls, sequences.steps_beyond()}, 0).value()};
+  const DTensor by_step = calls.one("aten::permute", {whole, Dims{1, 0, 2}});
+  return {Expression(calls, by_step).filled({calls, sequences.steps_beyond()}, 0)};
 }
 
 Results ctc_loss(Calls& calls, const Arguments& args) {
@@ -293,16 +293,16 @@ Results ctc_loss(Calls& calls, const Arguments& args) {
   if (args[6].to_bool()) loss = loss.filled(loss.eq(-kMinusInfinity), 0);
   switch (loss_reduction(args[5])) {
     case LossReduction::kNone:
-      return {batched ? loss.value() : calls.one("aten::squeeze.dim", {loss.value(), 0})};
+      return {batched ? loss.value() : calls.one("aten::squeeze.dim", {loss, 0})};
     case LossReduction::kSum:
-      return {loss.of("aten::sum").value()};
+      return {loss.of("aten::sum")};
     default:
       break;
   }
   Dims counts = lengths_of(calls, args[3]);
   for (std::int64_t& count : counts) count = std::max<std::int64_t>(count, 1);
   const Expression share = loss / Expression(calls, row_of(calls, args[0].tensor(), counts));
-  return {share.of("aten::mean").value()};
+  return {share.of("aten::mean")};
 }
 
 grad::Gradients grad_ctc_of_lists(const GradContext& context) {

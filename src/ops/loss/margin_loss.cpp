@@ -15,15 +15,15 @@ Expression expression_of(Calls& calls, const Argument& tensor) { return {calls, 
 
 Results reduced(const Expression& terms, const Argument& argument) {
   const LossReduction reduction = loss_reduction(argument);
-  if (reduction == LossReduction::kNone) return {terms.value()};
-  return {terms.of(reduction == LossReduction::kMean ? "aten::mean" : "aten::sum").value()};
+  if (reduction == LossReduction::kNone) return {terms};
+  return {terms.of(reduction == LossReduction::kMean ? "aten::mean" : "aten::sum")};
 }
 
 /// soft_margin_loss(self, target, reduction)
 Results soft_margin_loss(Calls& calls, const Arguments& args) {
   const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
   require_float("soft_margin_loss", x.value().dtype());
-  require_widest("soft_margin_loss", x.value(), target.value());
+  require_widest("soft_margin_loss", x, target);
   const Expression sign =
       target.value().dtype() == DType::kBool ? target.to(x.value().dtype()) : target;
   const Expression loss = (-sign * x).of("aten::exp").of("aten::log1p");
@@ -39,7 +39,7 @@ Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   // ATen counts those of the input, also where it stretches to its target.
   const double share = mean ? 1.0 / static_cast<double>(x.value().numel()) : 1.0;
   const Expression slope = sign * (odds / (odds + 1.0)) * share;
-  return {(slope * expression_of(calls, args[0])).to(x.value().dtype()).value()};
+  return {(slope * expression_of(calls, args[0])).to(x.value().dtype())};
 }
 
 /// kl_div(self, target, reduction, *, log_target): self holds logarithms, and target if log_target.
@@ -51,7 +51,7 @@ Results kl_div(Calls& calls, const Arguments& args) {
     return reduced(share * (target - x), args[2]);
   }
   const Expression shared = target * x;
-  return reduced(target.with("aten::xlogy.Tensor", target.value()) - shared, args[2]);
+  return reduced(target.with("aten::xlogy.Tensor", target) - shared, args[2]);
 }
 
 /// l1_loss(self, target, reduction)
@@ -91,7 +91,7 @@ Results triplet_margin_loss(Calls& calls, const Arguments& args) {
   };
   const Expression near = apart(0, 1);
   Expression far = apart(0, 2);
-  if (args[6].to_bool()) far = far.with("aten::minimum", apart(1, 2).value());
+  if (args[6].to_bool()) far = far.with("aten::minimum", apart(1, 2));
   return reduced((near + args[3].to_double() - far).with("aten::clamp_min", 0), args[7]);
 }
 
@@ -104,14 +104,14 @@ Results cosine_embedding_loss(Calls& calls, const Arguments& args) {
                    target = expression_of(calls, args[2]);
   const Dims last{static_cast<std::int64_t>(target.value().ndim())};
   const auto sum = [&](const Expression& terms) -> Expression {
-    return {calls, calls.one("aten::sum.dim_IntList", {terms.value(), last})};
+    return {calls, calls.one("aten::sum.dim_IntList", {terms, last})};
   };
   const Expression shared = sum(a * b), size = sum(a * a) + kLeast;
   const Expression sizes = size * (sum(b * b) + kLeast);
   const Expression cosine = shared / sizes.of("aten::sqrt");
   const Expression alike = -cosine + 1.0,
                    apart = (cosine - args[3].to_double()).with("aten::clamp_min", 0);
-  const Expression none(calls, calls.one("aten::zeros_like", {cosine.value()}));
+  const Expression none(calls, calls.one("aten::zeros_like", {cosine}));
   const Expression of_alike = target.eq(1).choose(alike, none);
   return reduced(of_alike + target.eq(-1).choose(apart, none), args[4]);
 }
@@ -130,7 +130,7 @@ Results cosine_similarity(Calls& calls, const Arguments& args) {
     return whole / Expression(calls, least);
   };
   const Expression first = direction(0), terms = first * direction(1);
-  return {calls.one("aten::sum.dim_IntList", {terms.value(), dims})};
+  return {calls.one("aten::sum.dim_IntList", {terms, dims})};
 }
 
 /// Alike in both factors.
@@ -186,7 +186,7 @@ Classes classes_of(std::string_view op, Calls& calls, const Arguments& args) {
 }
 
 void require_targets(std::string_view op, const Classes& given, const Dims& shape) {
-  const DTensor& target = given.target.value();
+  const DTensor& target = given.target;
   if (target.shape() == shape && target.dtype() == DType::kI64) return;
   fail(Fix{fmt::format("give a target of shape [{}] and dtype i64", text_of_list(shape, ", "))},
        "{}: the target has shape [{}] and dtype {}; it must fit the scores [{}], in i64", op,
@@ -197,11 +197,10 @@ void require_targets(std::string_view op, const Classes& given, const Dims& shap
 /// Sums over classes of a sample are divided by their number; a mean is one over samples.
 Results reduced_classes(Calls& calls, const Classes& given, const Expression& terms,
                         const Argument& reduction) {
-  const Expression each = {
-      calls, calls.one("aten::sum.dim_IntList",
-                       {(terms / static_cast<double>(given.count)).value(), Dims{1}})};
+  const Expression each = {calls, calls.one("aten::sum.dim_IntList",
+                                            {terms / static_cast<double>(given.count), Dims{1}})};
   if (loss_reduction(reduction) != LossReduction::kNone) return reduced(each, reduction);
-  return {given.batch ? each.value() : calls.one("aten::squeeze.dim", {each.value(), 0})};
+  return {given.batch ? each.value() : calls.one("aten::squeeze.dim", {each, 0})};
 }
 
 /// The distance by which each class is too near to the right one, and the weight of each sample.
@@ -215,7 +214,7 @@ struct Margins {
   Expression weighted(const Expression& terms) const { return weights ? terms * *weights : terms; }
   /// Keeps the terms of all classes but the right one.
   Expression others(Calls& calls, const Expression& terms) const {
-    return {calls, calls.one("aten::scatter.value", {terms.value(), 1, target, 0})};
+    return {calls, calls.one("aten::scatter.value", {terms, 1, target, 0})};
   }
 };
 
@@ -223,15 +222,15 @@ struct Margins {
 Margins margins_of(Calls& calls, const Arguments& args) {
   Classes given = classes_of("multi_margin_loss", calls, args);
   if (given.target.value().ndim() == 2) {
-    given.target = {calls, calls.one("aten::squeeze.dim", {given.target.value(), 0})};
+    given.target = {calls, calls.one("aten::squeeze.dim", {given.target, 0})};
   }
   require_targets("multi_margin_loss", given, Dims{given.x.value().shape()[0]});
   const double p = args[2].to_double();
   if (p != 1 && p != 2) {
     fail(Fix{"p is 1 or 2"}, "multi_margin_loss: p is {}; it must be 1 or 2", args[2].text());
   }
-  const DTensor target = calls.one("aten::unsqueeze", {given.target.value(), 1});
-  const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, target}));
+  const DTensor target = calls.one("aten::unsqueeze", {given.target, 1});
+  const Expression right(calls, calls.one("aten::gather", {given.x, 1, target}));
   const Expression gaps = (given.x - right + args[3].to_double()).with("aten::clamp_min", 0);
   std::optional<Expression> column;
   if (args[4].is_tensor()) {
@@ -242,9 +241,8 @@ Margins margins_of(Calls& calls, const Arguments& args) {
            weight.numel());
     }
     const DTensor line = calls.one("aten::reshape", {weight, Dims{given.count}});
-    const Expression weights(calls,
-                             calls.one("aten::index_select", {line, 0, given.target.value()}));
-    column.emplace(calls, calls.one("aten::unsqueeze", {weights.value(), 1}));
+    const Expression weights(calls, calls.one("aten::index_select", {line, 0, given.target}));
+    column.emplace(calls, calls.one("aten::unsqueeze", {weights, 1}));
   }
   return {given, target, gaps, p, column};
 }
@@ -267,7 +265,7 @@ Results slopes_of_classes(Calls& calls, const Classes& given, const Expression& 
   const DTensor each =
       gradient.ndim() == 0 ? gradient : calls.one("aten::unsqueeze", {gradient, 1});
   const Expression result = (slopes / static_cast<double>(shares)).times({calls, each});
-  return {calls.one("aten::reshape", {result.value(), shape})};
+  return {calls.one("aten::reshape", {result, shape})};
 }
 
 // A slope has steps, and the side of a step follows from the whole score and not from its terms.
@@ -280,8 +278,8 @@ Results multi_margin_loss_backward(Calls& calls, const Arguments& args) {
   const Expression near = margins.gaps.gt(0).to(margins.gaps.value().dtype());
   const Expression slopes = margins.p == 2 ? margins.gaps * 2.0 : near;
   const Expression others = margins.others(calls, margins.weighted(slopes));
-  const DTensor sum = calls.one("aten::sum.dim_IntList", {others.value(), Dims{1}, true});
-  const Expression all(calls, calls.one("aten::scatter_add", {others.value(), 1, margins.target,
+  const DTensor sum = calls.one("aten::sum.dim_IntList", {others, Dims{1}, true});
+  const Expression all(calls, calls.one("aten::scatter_add", {others, 1, margins.target,
                                                               calls.one("aten::neg", {sum})}));
   return slopes_of_classes(calls, margins.given, all, args[0].tensor(), args[6],
                            args[1].tensor().shape());
@@ -301,19 +299,18 @@ Labels labels_of(Calls& calls, const Arguments& args) {
   const Classes given = classes_of("multilabel_margin_loss_forward", calls, args);
   const Dims shape = given.x.value().shape();
   require_targets("multilabel_margin_loss_forward", given, shape);
-  const Expression ended = {
-      calls, calls.one("aten::cumsum", {given.target.eq(-1).to(DType::kI64).value(), 1})};
+  const Expression ended = {calls,
+                            calls.one("aten::cumsum", {given.target.eq(-1).to(DType::kI64), 1})};
   const Expression ends = ended.gt(0);
   const Expression places = given.target.filled(ends, 0);
   // One column more than there are classes takes the labels that do not count.
   const Expression marked = given.target.filled(ends, static_cast<std::int64_t>(given.count));
-  const DTensor none =
-      calls.one("aten::new_zeros", {given.x.value(), Dims{shape[0], given.count + 1}});
-  const DTensor marks = calls.one("aten::scatter.value", {none, 1, marked.value(), 1});
+  const DTensor none = calls.one("aten::new_zeros", {given.x, Dims{shape[0], given.count + 1}});
+  const DTensor marks = calls.one("aten::scatter.value", {none, 1, marked, 1});
   const DTensor is_target = calls.one("aten::slice.Tensor", {marks, 1, 0, given.count});
-  const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, places.value()}));
+  const Expression right(calls, calls.one("aten::gather", {given.x, 1, places}));
   const auto column = [&](const Expression& value, std::int64_t dim) -> Expression {
-    return {calls, calls.one("aten::unsqueeze", {value.value(), dim})};
+    return {calls, calls.one("aten::unsqueeze", {value, dim})};
   };
   const Expression gaps = column(-right + 1.0, 2).plus(column(given.x, 1));
   const Expression out_of_it = column(ends, 2) || column({calls, is_target}, 1).gt(0);
@@ -323,7 +320,7 @@ Labels labels_of(Calls& calls, const Arguments& args) {
 /// multilabel_margin_loss_forward(self, target, reduction): output, is_target
 Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
   const Labels labels = labels_of(calls, args);
-  const Expression each(calls, calls.one("aten::sum.dim_IntList", {labels.gaps.value(), Dims{1}}));
+  const Expression each(calls, calls.one("aten::sum.dim_IntList", {labels.gaps, Dims{1}}));
   Results results = reduced_classes(calls, labels.given, each, args[2]);
   results.emplace_back(calls.one("aten::reshape", {labels.is_target, args[1].tensor().shape()}));
   return results;
@@ -335,11 +332,11 @@ Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
   const Labels labels = labels_of(calls, {grad::reduced(calls, args[1].tensor()), args[2]});
   const Expression near = labels.gaps.gt(0).to(labels.gaps.value().dtype());
   const auto sum = [&](std::int64_t dim) {
-    return calls.one("aten::sum.dim_IntList", {near.value(), Dims{dim}});
+    return calls.one("aten::sum.dim_IntList", {near, Dims{dim}});
   };
   const Expression slopes(
-      calls, calls.one("aten::scatter_add",
-                       {sum(1), 1, labels.places.value(), calls.one("aten::neg", {sum(2)})}));
+      calls,
+      calls.one("aten::scatter_add", {sum(1), 1, labels.places, calls.one("aten::neg", {sum(2)})}));
   return slopes_of_classes(calls, labels.given, slopes, args[0].tensor(), args[3],
                            args[1].tensor().shape());
 }

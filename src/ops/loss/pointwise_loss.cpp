@@ -11,9 +11,9 @@ using namespace grad;
 
 Results reduced_loss(const Expression& terms, const Argument& argument) {
   const LossReduction reduction = loss_reduction(argument);
-  if (reduction == LossReduction::kNone) return {Argument(terms.value())};
+  if (reduction == LossReduction::kNone) return {terms};
   const bool mean = reduction == LossReduction::kMean;
-  return {Argument(terms.of(mean ? "aten::mean" : "aten::sum").value())};
+  return {terms.of(mean ? "aten::mean" : "aten::sum")};
 }
 
 /// Losses that the reference, when it reduces them, leaves in the memory of the terms.
@@ -40,7 +40,7 @@ Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduc
 
 /// A gradient in the dtype of its tensor.
 Argument like_input(const Expression& gradient, const Argument& input) {
-  return gradient.to(input.tensor().dtype()).value();
+  return gradient.to(input.tensor().dtype());
 }
 
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
@@ -95,7 +95,7 @@ Results huber_loss_backward(Calls& calls, const Arguments& args) {
   const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope = bounded(difference, args[4].to_double());
   const Expression share = share_of(calls, args[0].tensor(), args[3], args[1].tensor());
-  return {Argument((slope * share).value())};
+  return {slope * share};
 }
 
 /// smooth_l1_loss(self, target, reduction, beta)
@@ -150,7 +150,7 @@ Results binary_cross_entropy_backward(Calls& calls, const Arguments& args) {
   const Expression spread = ((-x + 1.0) * x).with("aten::clamp_min", 1e-12);
   Expression slope = (x - target) / spread;
   if (args[3].is_tensor()) slope = slope * expression(calls, args[3]);
-  return {Argument((slope * share_of(calls, args[0].tensor(), args[4], x.value())).value())};
+  return {slope * share_of(calls, args[0].tensor(), args[4], x)};
 }
 
 /// log(sigmoid(x)), without overflow.
@@ -203,8 +203,8 @@ Gradients grad_binary_cross_entropy(const GradContext& context) {
     const Expression x(calls, input(context, 0));
     Expression slope = (-x).of("aten::log1p").minus(x.of("aten::log"));
     if (context.inputs[2].is_tensor()) slope = slope * Expression(calls, input(context, 2));
-    const Expression share = share_of(calls, context.grads[0], reduction, x.value());
-    gradients[1] = sum_to(calls, (slope * share).value(), input(context, 1));
+    const Expression share = share_of(calls, context.grads[0], reduction, x);
+    gradients[1] = sum_to(calls, slope * share, input(context, 1));
   }
   return gradients;
 }
@@ -212,7 +212,7 @@ Gradients grad_binary_cross_entropy(const GradContext& context) {
 Gradients grad_cross_entropy_of_logits(const GradContext& context) {
   Calls& calls = context.calls;
   const Expression x(calls, input(context, 0)), target(calls, input(context, 1));
-  Expression share = share_of(calls, context.grads[0], context.inputs[4], x.value());
+  Expression share = share_of(calls, context.grads[0], context.inputs[4], x);
   if (context.inputs[2].is_tensor()) share = share * Expression(calls, input(context, 2));
   const bool positive = context.inputs[3].is_tensor();
   Gradients gradients(4);
@@ -222,7 +222,7 @@ Gradients grad_cross_entropy_of_logits(const GradContext& context) {
       const Expression weighted = Expression(calls, input(context, 3)) * target;
       slope = (weighted - target + 1.0).times(x.of("aten::sigmoid")) - weighted;
     }
-    gradients[0] = sum_to(calls, (slope * share).value(), x.value());
+    gradients[0] = sum_to(calls, slope * share, x);
   }
   if (context.needs(1)) {
     Expression slope = -x;
@@ -230,7 +230,7 @@ Gradients grad_cross_entropy_of_logits(const GradContext& context) {
       const Expression more = Expression(calls, input(context, 3)) - 1.0;
       slope = slope - more * log_sigmoid(x);
     }
-    gradients[1] = sum_to(calls, (slope * share).value(), target.value());
+    gradients[1] = sum_to(calls, slope * share, target);
   }
   return gradients;
 }

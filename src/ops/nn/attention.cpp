@@ -22,7 +22,7 @@ Results flash_attention(Calls& calls, const Arguments& args) {
   // Laid out as the reference's kernel does: heads side by side.
   const DTensor side_by_side = contiguous(calls, calls.one("transpose.int", {found.output, 1, 2}));
   const DTensor output = cast_to(calls, side_by_side, dtype);
-  return {Argument(calls.one("transpose.int", {output, 1, 2})), Argument(found.log_sum)};
+  return {calls.one("transpose.int", {output, 1, 2}), Argument(found.log_sum)};
 }
 
 /// Whether the reference's fused kernel takes them: others are computed in the math form.
@@ -400,7 +400,7 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   const Expression total(
       calls, calls.one("sum.dim_IntList", {calls.one("mul.Tensor", {g, output}), Dims{-1}, true}));
   const Expression of_scores = w * (along - total);
-  const DTensor scaled = (of_scores * scale).value();
+  const DTensor scaled = of_scores * scale;
   const DTensor found[] = {matmul(calls, scaled, key), matmul(calls, turned(scaled), query),
                            matmul(calls, turned(weights), g)};
   const Argument& mask = called(row, args, "grad_input_mask");
@@ -414,8 +414,7 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   }
   if (row.op.returns.size() == 3) return results;
   const bool wanted = bias.is_tensor() && mask.list()[3].to_bool();
-  results.push_back(wanted ? Argument(grad::sum_to(calls, of_scores.value(), bias.tensor()))
-                           : Argument());
+  results.push_back(wanted ? Argument(grad::sum_to(calls, of_scores, bias.tensor())) : Argument());
   return results;
 }
 

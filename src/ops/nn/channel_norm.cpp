@@ -142,8 +142,7 @@ Results batch_norm(Calls& calls, const OpRow& row, const Arguments& args) {
   const Expression apart = x - spread.mean;
   const Expression y =
       call.has({"bias"})
-          ? Expression(calls, calls.one("aten::addcmul", {call.beside({"bias"}).value(),
-                                                          apart.value(), scale.value()}))
+          ? Expression(calls, calls.one("aten::addcmul", {call.beside({"bias"}), apart, scale}))
           : apart.changed(kTimes, scale);
   Results results{call.stored(y, call.input().dtype())};
   const DTensor nothing =
@@ -230,7 +229,7 @@ Gradients grad_batch_norm_backward(const GradContext& context) {
     shape[1] = call.input().shape()[1];
     return call.reshaped(call.wide(vector), shape);
   };
-  const Expression none(calls, grad::zeros_like(calls, g.value()));
+  const Expression none(calls, grad::zeros_like(calls, g));
   const DTensor &of_input = context.grads[0], &of_weight = context.grads[1],
                 &of_bias = context.grads[2];
   const bool weighed = call.has({"weight"});
@@ -247,10 +246,10 @@ Gradients grad_batch_norm_backward(const GradContext& context) {
     Expression of_g = weighed ? of_flow * call.beside({"weight"}) : of_flow;
     if (of_weight.defined()) of_g = of_g + back.normal * beside(of_weight);
     if (of_bias.defined()) of_g = of_g + beside(of_bias);
-    gradients[0] = grad::cast_like(calls, of_g.value(), input(context, 0));
+    gradients[0] = grad::cast_like(calls, of_g, input(context, 0));
   }
   if (context.needs(1)) {
-    gradients[1] = grad::cast_like(calls, back.of_input().value(), call.input());
+    gradients[1] = grad::cast_like(calls, back.of_input(), call.input());
   }
   if (weighed && context.needs(2)) {
     const Expression sums = call.sum(of_flow * g, call.other_dims());
@@ -299,7 +298,7 @@ Results instance_norm_parts(Calls& calls, const Arguments& args) {
   const auto step = [&](const Argument& running, const DTensor& now) {
     const Expression mean(calls, calls.one("aten::mean.dim", {now, Dims{0}}));
     const Expression next = (mean * share).plus(Expression(calls, running.tensor()) * (1 - share));
-    calls("aten::copy_", {running, next.value()});
+    calls("aten::copy_", {running, next});
   };
   if (args[3].is_tensor()) step(args[3], calls.one("aten::mean.dim", {x, dims}));
   if (args[4].is_tensor()) step(args[4], calls.one("aten::var.correction", {x, dims, 1}));

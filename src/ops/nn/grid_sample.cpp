@@ -276,38 +276,37 @@ class SampledTwice {
     for (std::size_t d = 1; d < dims_; ++d) {
       place = place * static_cast<double>(sizes[d]) + chosen[d].place;
     }
-    const DTensor channels = calls_.one("aten::unsqueeze", {place.to(DType::kI64).value(), 1});
+    const DTensor channels = calls_.one("aten::unsqueeze", {place.to(DType::kI64), 1});
     const DTensor index = calls_.one("aten::expand", {channels, values_});
     const auto spread = [&](const Expression& x) {
-      return Expression(calls_, calls_.one("aten::unsqueeze", {x.value(), 1}));
+      return Expression(calls_, calls_.one("aten::unsqueeze", {x, 1}));
     };
     const auto at_places = [&](const DTensor& x) {
       return Expression(calls_, calls_.one("aten::gather", {x, 2, index}));
     };
     const Expression flowed(calls_, flowed_);
     const auto over_channels = [&](const Expression& x) {
-      return Expression(calls_, calls_.one("aten::sum.dim_IntList", {x.value(), Dims{1}}));
+      return Expression(calls_, calls_.one("aten::sum.dim_IntList", {x, Dims{1}}));
     };
     const Expression here = at_places(image_), by_value = over_channels(flowed * here);
     if (of_image_.defined()) {
       const Expression moved = at_places(of_image_), by_moved = over_channels(flowed * moved);
-      of_values_.push_back((spread(product_of(chosen, {})) * moved).value());
+      of_values_.push_back(spread(product_of(chosen, {})) * moved);
       for (std::size_t d = 0; d < dims_; ++d) {
-        of_numbers_[d].push_back((product_of(chosen, once(d)) * by_moved).value());
+        of_numbers_[d].push_back(product_of(chosen, once(d)) * by_moved);
       }
     }
     if (!of_grid_.defined()) return;
     for (std::size_t d = 0; d < dims_; ++d) {
       const Expression move = component(of_grid_, d);
       const Expression along = spread(product_of(chosen, once(d)) * move);
-      of_values_.push_back((along * here).value());
+      of_values_.push_back(along * here);
       const DTensor zeros = zeros_like(calls_, image_);
-      of_places_.push_back(
-          calls_.one("aten::scatter_add", {zeros, 2, index, (along * flowed).value()}));
+      of_places_.push_back(calls_.one("aten::scatter_add", {zeros, 2, index, along * flowed}));
       for (std::size_t e = 0; e < dims_; ++e) {
         std::array<int, 3> order = once(d);
         ++order[e];
-        of_numbers_[e].push_back((product_of(chosen, order) * move * by_value).value());
+        of_numbers_[e].push_back(product_of(chosen, order) * move * by_value);
       }
     }
   }

@@ -153,7 +153,7 @@ DTensor through_statistics(const GradContext& context) {
         shaped(x, whole).minus(shaped(context.outputs[1].tensor(), number)) * root;
     sum = sum - shaped(context.grads[2], number) * root * root * normal / static_cast<double>(size);
   }
-  return cast_like(calls, shaped(sum.value(), x.shape()).value(), x);
+  return cast_like(calls, shaped(sum, x.shape()), x);
 }
 
 Gradients grad_group_norm(const GradContext& context) {
@@ -193,7 +193,7 @@ Gradients grad_group_norm_backward(const GradContext& context) {
     return call.reshaped(call.wide(gathered(calls, reduced(calls, x), Dims{0})), shape);
   };
   const bool weighed = args[4].is_tensor();
-  const Expression g = call.wide({"grad_out"}), none(calls, zeros_like(calls, g.value()));
+  const Expression g = call.wide({"grad_out"}), none(calls, zeros_like(calls, g));
   const Expression root = call.reshaped(call.wide({"rstd"}), number);
   const Expression x = call.reshaped(call.wide(call.input()), groups);
   const DTensor &of_input = context.grads[0], &of_weight = context.grads[1],
@@ -215,16 +215,15 @@ Gradients grad_group_norm_backward(const GradContext& context) {
     if (of_weight.defined())
       of_g = of_g + call.reshaped(back.normal, whole).times(vector(of_weight));
     if (of_bias.defined()) of_g = of_g + vector(of_bias);
-    gradients[0] = cast_like(calls, of_g.value(), input(context, 0));
+    gradients[0] = cast_like(calls, of_g, input(context, 0));
   }
   const Expression of_input_alone = back.of_normal() * root;
   if (context.needs(1)) {
-    gradients[1] =
-        cast_like(calls, call.reshaped(of_input_alone, whole).value(), input(context, 1));
+    gradients[1] = cast_like(calls, call.reshaped(of_input_alone, whole), input(context, 1));
   }
   const auto per_group = [&](const Expression& sums, std::size_t index) {
     const DTensor& like = input(context, index);
-    return cast_like(calls, call.reshaped(sums, like.shape()).value(), like);
+    return cast_like(calls, call.reshaped(sums, like.shape()), like);
   };
   if (context.needs(2)) gradients[2] = per_group(-call.sum(of_input_alone, Dims{2}), 2);
   if (context.needs(3)) gradients[3] = per_group(back.of_root(), 3);

@@ -191,8 +191,7 @@ WayBack rows_back(const GradContext& context, const DTensor& mean, std::size_t w
   const Expression normal = (mean.defined() ? x - Expression(calls, mean) : x) * root;
   const auto or_zeros = [&](std::size_t output) {
     const DTensor& given = context.grads[output];
-    return given.defined() ? widened(calls, given)
-                           : Expression(calls, zeros_like(calls, g.value()));
+    return given.defined() ? widened(calls, given) : Expression(calls, zeros_like(calls, g));
   };
   const Expression flow = args[weight].is_tensor() ? g * widened(calls, args[weight]) : g;
   return {flow,
@@ -215,11 +214,11 @@ void add_flow_gradients(const GradContext& context, const WayBack& back, std::si
     if (context.grads[1].defined()) of_g = of_g + back.normal * widened(calls, context.grads[1]);
     const bool has_bias = context.grads.size() > 2 && context.grads[2].defined();
     if (has_bias) of_g = of_g + widened(calls, context.grads[2]);
-    gradients[0] = cast_like(calls, of_g.value(), input(context, 0));
+    gradients[0] = cast_like(calls, of_g, input(context, 0));
   }
   if (!args[weight].is_tensor() || !context.needs(slot)) return;
   const DTensor& like = args[weight].tensor();
-  const DTensor product = (of_flow * widened(calls, args[0])).value();
+  const DTensor product = of_flow * widened(calls, args[0]);
   gradients[slot] = cast_like(calls, sum_to(calls, product, like), like);
 }
 
@@ -232,7 +231,7 @@ Gradients grad_layer_norm_backward(const GradContext& context) {
   const WayBack back = rows_back(context, wide, 5);
   add_flow_gradients(context, back, 5, 4, gradients);
   if (context.needs(1)) {
-    gradients[1] = cast_like(context.calls, back.of_input().value(), input(context, 1));
+    gradients[1] = cast_like(context.calls, back.of_input(), input(context, 1));
   }
   return gradients;
 }
@@ -243,11 +242,11 @@ Gradients grad_rms_norm_backward(const GradContext& context) {
   const WayBack back = rows_back(context, {}, 4);
   add_flow_gradients(context, back, 4, 3, gradients);
   if (context.needs(1)) {
-    const DTensor of_input = (back.of_normal() * back.root).value();
+    const DTensor of_input = back.of_normal() * back.root;
     gradients[1] = cast_like(context.calls, of_input, input(context, 1));
   }
   if (context.needs(2)) {
-    gradients[2] = cast_like(context.calls, back.of_root().value(), input(context, 3));
+    gradients[2] = cast_like(context.calls, back.of_root(), input(context, 3));
   }
   return gradients;
 }
@@ -255,7 +254,7 @@ Gradients grad_rms_norm_backward(const GradContext& context) {
 // Root mean squares, on a rank's rows.
 
 Expression row_mean(const Expression& x, const Argument& normalized) {
-  return {x.calls(), x.calls().one("mean.dim", {x.value(), row_dims(normalized), true})};
+  return {x.calls(), x.calls().one("mean.dim", {x, row_dims(normalized), true})};
 }
 
 /// An eps of None is the step of the dtype that is computed in.
@@ -268,7 +267,7 @@ Results rms_norm_locally(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression rstd = (row_mean(x * x, args[1]) + eps).of("rsqrt");
   const Expression result = x * rstd;
   if (args[2].is_tensor()) result.changed("aten::mul_.Tensor", widened(calls, args[2]));
-  return {result.to(args[0].tensor().dtype()).value(), rstd.value()};
+  return {result.to(args[0].tensor().dtype()), rstd};
 }
 
 Results rms_norm_backward_locally(Calls& calls, const OpRow&, const Arguments& args) {
@@ -279,11 +278,11 @@ Results rms_norm_backward_locally(Calls& calls, const OpRow&, const Arguments& a
   if (mask_at(args[5], 0)) {
     const Expression share = args[4].is_tensor() ? gradient * widened(calls, args[4]) : gradient;
     const Expression along = row_mean(share * x, args[2]) * rstd * rstd * rstd;
-    results[0] = (share * rstd).minus(x * along).to(dtype).value();
+    results[0] = (share * rstd).minus(x * along).to(dtype);
   }
   if (args[4].is_tensor() && mask_at(args[5], 1)) {
     const DTensor& weight = args[4].tensor();
-    results[1] = cast_like(calls, sum_to(calls, (gradient * x * rstd).value(), weight), weight);
+    results[1] = cast_like(calls, sum_to(calls, gradient * x * rstd, weight), weight);
   }
   return results;
 }
@@ -304,7 +303,7 @@ Gradients grad_rms_norm(const GradContext& context) {
   for (const std::int64_t size : ints_of(context.inputs[1])) count *= static_cast<double>(size);
   const Expression along =
       Expression(calls, context.grads[1]) * rstd * rstd * rstd * (-1 / count) * x;
-  const DTensor own = cast_like(calls, along.value(), x.value());
+  const DTensor own = cast_like(calls, along, x);
   gradients[0] = gradients[0].defined() ? calls.one("aten::add.Tensor", {gradients[0], own}) : own;
   return gradients;
 }

@@ -88,7 +88,7 @@ OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType 
 
 Spread spread_of(const Expression& x, const Dims& dims) {
   Calls& calls = x.calls();
-  const Results both = calls("aten::var_mean.correction", {x.value(), dims, 0, true});
+  const Results both = calls("aten::var_mean.correction", {x, dims, 0, true});
   return {{calls, both[1].tensor()}, {calls, both[0].tensor()}};
 }
 

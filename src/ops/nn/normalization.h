@@ -66,7 +66,7 @@ class Normalization {
   Expression beside(Names names) const {
     Dims shape(input_.ndim(), 1);
     shape[1] = input_.shape()[1];
-    return {calls_, calls_.one("aten::view", {wide(names).value(), shape})};
+    return {calls_, calls_.one("aten::view", {wide(names), shape})};
   }
   Expression scaled(Expression x) const {
     if (has({"weight"})) x = x * beside({"weight"});
@@ -74,10 +74,10 @@ class Normalization {
     return x;
   }
   Expression sum(const Expression& x, const Dims& dims, bool keep = true) const {
-    return {calls_, calls_.one("aten::sum.dim_IntList", {x.value(), dims, keep})};
+    return {calls_, calls_.one("aten::sum.dim_IntList", {x, dims, keep})};
   }
   Expression reshaped(const Expression& x, const Dims& shape) const {
-    return {calls_, calls_.one("aten::reshape", {x.value(), shape})};
+    return {calls_, calls_.one("aten::reshape", {x, shape})};
   }
   /// All dims but that of the channels, and how many elements they have.
   Dims other_dims() const {
@@ -98,7 +98,7 @@ class Normalization {
     const Argument& saved = argument({"save_mean"});
     return saved.is_tensor() ? saved.tensor().dtype() : input_.dtype();
   }
-  Argument stored(const Expression& x, DType dtype) const { return {x.to(dtype).value()}; }
+  Argument stored(const Expression& x, DType dtype) const { return x.to(dtype); }
   /// Makes x a vector.
   Argument flat(const Expression& x) const {
     return stored(reshaped(x, Dims{input_.shape()[1]}), vector_dtype());
@@ -143,10 +143,10 @@ struct WayBack {
 
  private:
   Expression mean(const Expression& x) const {
-    return {x.calls(), x.calls().one("aten::mean.dim", {x.value(), dims, true})};
+    return {x.calls(), x.calls().one("aten::mean.dim", {x, dims, true})};
   }
   Expression sum(const Expression& x) const {
-    return {x.calls(), x.calls().one("aten::sum.dim_IntList", {x.value(), dims, true})};
+    return {x.calls(), x.calls().one("aten::sum.dim_IntList", {x, dims, true})};
   }
   Expression rest(const Expression& x) const;
 };

@@ -279,8 +279,8 @@ DTensor taken(Calls& calls, const DTensor& from, const DTensor& indices, std::si
 Results max_pool_backward(Calls& calls, const OpRow& row, const Arguments& args) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
   const std::size_t last = base.op.arguments.size() - 1;
-  return {Argument(placed(calls, args[0].tensor(), args[last].tensor(), args[1].tensor(),
-                          spatial_dims(base.op)))};
+  return {placed(calls, args[0].tensor(), args[last].tensor(), args[1].tensor(),
+                 spatial_dims(base.op))};
 }
 
 Results unpool(Calls& calls, const OpRow& row, const Arguments& args) {
@@ -291,7 +291,7 @@ Results unpool(Calls& calls, const OpRow& row, const Arguments& args) {
   const DTensor flat = joined(calls, calls.one("aten::new_zeros", {self, shape}), count);
   const DTensor filled = calls.one(
       "aten::scatter.src", {flat, -1, joined(calls, indices, count), joined(calls, self, count)});
-  return {Argument(calls.one("aten::reshape", {filled, shape}))};
+  return {calls.one("aten::reshape", {filled, shape})};
 }
 
 // Gradients

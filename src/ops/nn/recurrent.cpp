@@ -22,7 +22,7 @@ Expression layer_of(Calls& calls, const DTensor& x, const DTensor& weight, const
 }
 
 std::vector<Expression> gates(Calls& calls, const Expression& x, std::int64_t count) {
-  const Results chunks = calls("aten::chunk", {x.value(), count, 1});
+  const Results chunks = calls("aten::chunk", {x, count, 1});
   std::vector<Expression> parts;
   for (const Argument& part : chunks[0].list()) parts.emplace_back(calls, part.tensor());
   if (static_cast<std::int64_t>(parts.size()) != count) {
@@ -42,7 +42,7 @@ template <FixedText activation>
 State simple_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
   const Expression sum = layer_of(calls, x, weights.input, weights.input_bias)
                              .plus(layer_of(calls, state[0], weights.hidden, weights.hidden_bias));
-  return {sum.of(activation).value()};
+  return {sum.of(activation)};
 }
 
 State lstm_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
@@ -54,9 +54,9 @@ State lstm_cell(Calls& calls, const DTensor& x, const State& state, const CellWe
   const Expression cell = kept + open(0).times(gate[2].of("aten::tanh"));
   Expression hidden = open(3).times(cell.of("aten::tanh"));
   if (weights.projection.is_tensor()) {
-    hidden = layer_of(calls, hidden.value(), weights.projection.tensor(), Argument());
+    hidden = layer_of(calls, hidden, weights.projection.tensor(), Argument());
   }
-  return {hidden.value(), cell.value()};
+  return {hidden, cell};
 }
 
 State gru_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
@@ -67,7 +67,7 @@ State gru_cell(Calls& calls, const DTensor& x, const State& state, const CellWei
   const Expression reset = (kept[0] + in[0]).of("aten::sigmoid");
   const Expression share = (kept[1] + in[1]).of("aten::sigmoid");
   const Expression next = (in[2] + kept[2] * reset).of("aten::tanh");
-  return {((Expression(calls, state[0]) - next) * share + next).value()};
+  return {(Expression(calls, state[0]) - next) * share + next};
 }
 
 DTensor rows(Calls& calls, const DTensor& x, std::int64_t from, std::int64_t to) {

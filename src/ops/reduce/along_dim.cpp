@@ -102,10 +102,9 @@ std::vector<RuleRow> cumsum_rule(const RuleContext& context) {
 Results safe_softmax(Calls& calls, const OpRow&, const Arguments& args) {
   Expression x(calls, args[0].tensor());
   x = x.to(dtype_or(args[2], x.value().dtype()));
-  const Expression shares(calls, calls.one("aten::_softmax", {x.value(), args[1], false}));
-  const Expression none(calls,
-                        calls.one("aten::all.dim", {x.eq(-kInfinity).value(), args[1], true}));
-  return {Argument(shares.filled(none, 0).value())};
+  const Expression shares(calls, calls.one("aten::_softmax", {x, args[1], false}));
+  const Expression none(calls, calls.one("aten::all.dim", {x.eq(-kInfinity), args[1], true}));
+  return {shares.filled(none, 0)};
 }
 
 template <FixedText backward>
@@ -136,11 +135,11 @@ Gradients grad_cumprod(const GradContext& context) {
     return from_the_end(values, "aten::cumsum", dims);
   };
   const auto products = [&](const Expression& values) {
-    return Expression(calls, calls.one("aten::cumprod", {values.value(), dims[0]}));
+    return Expression(calls, calls.one("aten::cumprod", {values, dims[0]}));
   };
   // Up to the first zero products are quotients; at it, those of the others until the second.
   const Expression value = in(context, 0), gradient = flowing(context), zero = value.eq(0);
-  const Expression zeros(calls, calls.one("aten::cumsum", {zero.value(), dims[0]}));
+  const Expression zeros(calls, calls.one("aten::cumsum", {zero, dims[0]}));
   const Expression rest = products(value.filled(zero, 1));
   const DType dtype = x.dtype();
   const Expression before = backwards((gradient * rest).times(zeros.eq(0).to(dtype)));
@@ -148,7 +147,7 @@ Gradients grad_cumprod(const GradContext& context) {
   const Expression first = zero && zeros.eq(1);
   const Expression quotient = before / value.filled(zero, 1);
   const Expression none = quotient.of("aten::zeros_like");
-  return {cast_like(calls, first.choose(at, zero.choose(none, quotient)).value(), x)};
+  return {cast_like(calls, first.choose(at, zero.choose(none, quotient)), x)};
 }
 
 // Each later sum takes the share exp(x - y) of its gradient from x; as logarithms, which real
@@ -174,15 +173,15 @@ Gradients grad_logcumsumexp(const GradContext& context) {
 
 Expression sum_along(const GradContext& context, const Expression& x) {
   const Dims dims{context.inputs[2].to_int()};
-  return {context.calls, context.calls.one("aten::sum.dim_IntList", {x.value(), dims, true})};
+  return {context.calls, context.calls.one("aten::sum.dim_IntList", {x, dims, true})};
 }
 
 Gradients grad_log_softmax_backward(const GradContext& context) {
   const Expression shares = in(context, 1).of("aten::exp"), g = flowing(context);
   Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = (g - sum_along(context, g * shares)).value();
+  if (context.needs(0)) gradients[0] = g - sum_along(context, g * shares);
   if (context.needs(1)) {
-    gradients[1] = (-(g * shares)).times(sum_along(context, in(context, 0))).value();
+    gradients[1] = (-(g * shares)).times(sum_along(context, in(context, 0)));
   }
   return gradients;
 }
@@ -191,10 +190,10 @@ Gradients grad_softmax_backward(const GradContext& context) {
   const Expression shares = in(context, 1), g = flowing(context), given = in(context, 0);
   const Expression along = sum_along(context, g * shares);
   Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = ((g - along) * shares).value();
+  if (context.needs(0)) gradients[0] = (g - along) * shares;
   if (context.needs(1)) {
     const Expression through = g * sum_along(context, given * shares);
-    gradients[1] = (g * given - through).minus(given * along).value();
+    gradients[1] = (g * given - through).minus(given * along);
   }
   return gradients;
 }
@@ -205,7 +204,7 @@ Gradients grad_cumsum(const GradContext& context) {
   const DTensor& x = input(context, 0);
   if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
   const Dims dims{context.inputs[1].to_int()};
-  return {cast_like(calls, from_the_end(flowing(context), "aten::cumsum", dims).value(), x)};
+  return {cast_like(calls, from_the_end(flowing(context), "aten::cumsum", dims), x)};
 }
 
 constexpr const char* kScan = "what comes before decides";

@@ -48,7 +48,7 @@ struct Samples {
     return from(place, place == -1 ? Argument() : Argument(place + 1));
   }
   DTensor joined(const Expression& first, const Expression& inner, const Expression& last) const {
-    return calls.one("cat", {ArgumentList{first.value(), inner.value(), last.value()}, dim});
+    return calls.one("cat", {ArgumentList{first, inner, last}, dim});
   }
 };
 

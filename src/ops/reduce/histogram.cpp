@@ -29,7 +29,7 @@ Results searchsorted(Calls& calls, const Arguments& args) {
   const Expression boundaries(calls, calls.one("unsqueeze", {sorted, -2}));
   const DTensor each = calls.one("unsqueeze", {x, -1});
   const Expression beyond = right ? boundaries.gt(each) : boundaries.ge(each);
-  return {calls.one("sum.dim_IntList", {(!beyond).value(), Dims{-1}, false, dtype})};
+  return {calls.one("sum.dim_IntList", {!beyond, Dims{-1}, false, dtype})};
 }
 
 /// searchsorted.Scalar(sorted_sequence, self, ..): of one number
@@ -126,8 +126,8 @@ DTensor weight_in_bins(Calls& calls, const DTensor& points, const ArgumentList& 
     const Expression x(calls, contiguous(calls, dim_of_points(calls, points, dim)));
     const DTensor low = calls.one("select.int", {edge, 0, 0});
     const DTensor high = calls.one("select.int", {edge, 0, -1});
-    const DTensor within = (x.ge(low) && x.le(high)).value();
-    const DTensor behind = calls.one("bucketize.Tensor", {x.value(), edge, false, true});
+    const DTensor within = x.ge(low) && x.le(high);
+    const DTensor behind = calls.one("bucketize.Tensor", {x, edge, false, true});
     const DTensor bin = calls.one("clamp", {calls.one("sub.Scalar", {behind, 1}), 0,
                                             std::max<std::int64_t>(shape[dim] - 1, 0)});
     inside = dim == 0 ? within : calls.one("logical_and", {inside, within});
@@ -139,8 +139,8 @@ DTensor weight_in_bins(Calls& calls, const DTensor& points, const ArgumentList& 
   added = calls.one("masked_fill.Scalar", {added, calls.one("logical_not", {inside}), 0});
   const DTensor zeros = calls.one("new_zeros", {points, Dims{product(shape)}});
   Expression sums(calls, regrouped(calls, calls.one("index_add", {zeros, 0, place, added}), shape));
-  if (!density) return sums.value();
-  sums = sums / Expression(calls, calls.one("sum", {sums.value()}));
+  if (!density) return sums;
+  sums = sums / Expression(calls, calls.one("sum", {sums}));
   for (std::size_t dim = 0; dim < edges.size(); ++dim) {
     const DTensor& edge = edges[dim].tensor();
     DTensor widths = calls.one("sub.Tensor", {calls.one("slice.Tensor", {edge, 0, 1}),
@@ -150,7 +150,7 @@ DTensor weight_in_bins(Calls& calls, const DTensor& points, const ArgumentList& 
     }
     sums = sums / Expression(calls, widths);
   }
-  return sums.value();
+  return sums;
 }
 
 DTensor single_dim(Calls& calls, const DTensor& x) {

@@ -186,7 +186,7 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
 Results nansum_locally(Calls& calls, const OpRow&, const Arguments& args) {
   Expression x(calls, args[0].tensor());
   if (!is_integral(x.value().dtype())) x = x.filled(x.of("aten::isnan"), 0);
-  return calls("sum.dim_IntList", {x.value(), args[1], args[2], args[3]});
+  return calls("sum.dim_IntList", {x, args[1], args[2], args[3]});
 }
 
 /// norm.Scalar(self, p)
@@ -199,7 +199,7 @@ Results powsum_locally(Calls& calls, const OpRow&, const Arguments& args) {
   Expression x(calls, args[0].tensor());
   if (args[4].is_dtype()) x = x.to(args[4].dtype());
   const Expression terms = x.of("aten::abs").with("aten::pow.Tensor_Scalar", args[1]);
-  return calls("sum.dim_IntList", {terms.value(), args[2], args[3]});
+  return calls("sum.dim_IntList", {terms, args[2], args[3]});
 }
 
 /// Integers become f32.
@@ -225,8 +225,8 @@ Gradients grad_amax_amin(const GradContext& context) {
   DTensor equal = calls.one("aten::eq.Tensor", {x, extreme});
   if (all) {  // an extreme of NaN is chosen where there is NaN
     const Expression none(calls, calls.one("aten::isnan", {extreme}));
-    equal = (Expression(calls, equal) || (none && Expression(calls, calls.one("aten::isnan", {x}))))
-                .value();
+    equal =
+        (Expression(calls, equal) || (none && Expression(calls, calls.one("aten::isnan", {x}))));
   }
   const DTensor chosen = calls.one("aten::_to_copy", {equal, x.dtype()});
   const DTensor count = calls.one("aten::sum.dim_IntList", {chosen, dims, true});
@@ -240,7 +240,7 @@ Expression products_before(const Expression& x, std::int64_t dim) {
   pads.end()[-2] = 1;
   pads.end()[-1] = -1;
   Calls& calls = x.calls();
-  const DTensor shifted = calls.one("aten::constant_pad_nd", {x.value(), pads, 1});
+  const DTensor shifted = calls.one("aten::constant_pad_nd", {x, pads, 1});
   return {calls, calls.one("aten::cumprod", {shifted, dim})};
 }
 
@@ -248,15 +248,15 @@ Expression products_before(const Expression& x, std::int64_t dim) {
 /// undefined numbers count where they are among the others.
 Expression products_of_others(const Expression& x, const Dims& dims) {
   Calls& calls = x.calls();
-  Expression others(calls, calls.one("aten::ones_like", {x.value()})), rest = x;
+  Expression others(calls, calls.one("aten::ones_like", {x})), rest = x;
   for (const std::int64_t dim : dims) {
     const auto turned = [&](const Expression& value) -> Expression {
-      return {calls, calls.one("aten::flip", {value.value(), Dims{dim}})};
+      return {calls, calls.one("aten::flip", {value, Dims{dim}})};
     };
     const Expression before = products_before(rest, dim);
     const Expression after = turned(products_before(turned(rest), dim));
     others = others * before * after;
-    rest = Expression(calls, calls.one("aten::prod.dim_int", {rest.value(), dim, true}));
+    rest = Expression(calls, calls.one("aten::prod.dim_int", {rest, dim, true}));
   }
   return others;
 }
@@ -270,21 +270,21 @@ Gradients grad_prod(const GradContext& context) {
   const bool all = context.inputs.size() == 2;  // prod has no dim
   const bool kept = !all && context.inputs[2].to_bool();
   const std::size_t ndim = x.value().ndim();
-  const Dims dims = all ? all_dims(x.value()) : reduced_dims(context.inputs[1], ndim);
+  const Dims dims = all ? all_dims(x) : reduced_dims(context.inputs[1], ndim);
   const auto beside = [&](const DTensor& reduced_value) -> Expression {
     const DTensor whole = kept ? gathered(calls, reduced_value, dims) : reduced_value;
     return {calls, unreduce(calls, whole, dims, kept)};
   };
   const Expression flow = beside(context.grads[0]);
-  if (ndim == 0) return {cast_like(calls, flow.value(), input(context, 0))};
+  if (ndim == 0) return {cast_like(calls, flow, input(context, 0))};
   if (product(x.value().shape()) == 0) return {zeros_like(calls, input(context, 0))};
   const Expression zero = x.eq(0), divisor = x.filled(zero, 1);
   const Expression quotient = beside(output(context)) / divisor;
-  const Expression zeros(calls, calls.one("aten::sum", {zero.value()}));
+  const Expression zeros(calls, calls.one("aten::sum", {zero}));
   const Expression others = products_of_others(x, dims);
   Expression gradient = flow * zeros.eq(0).choose(quotient, others);
   if (all) gradient = gradient.filled(zeros.gt(1), 0);
-  return {cast_like(calls, gradient.value(), input(context, 0))};
+  return {cast_like(calls, gradient, input(context, 0))};
 }
 
 // The slope of a norm by the order, 0 where the norm is: as the reference has it.
@@ -357,7 +357,7 @@ Gradients grad_kthvalue(const GradContext& context) {
 Gradients grad_nansum(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
   const Expression whole(context.calls, sum_gradient(context, dims, context.inputs[2].to_bool()));
-  return {(whole * !in(context, 0).of("aten::isnan")).value()};
+  return {whole * !in(context, 0).of("aten::isnan")};
 }
 
 /// norm.Scalar(self, p): of all elements.
@@ -374,7 +374,7 @@ Gradients grad_powsum(const GradContext& context) {
   const Expression whole(context.calls, sum_gradient(context, dims, context.inputs[3].to_bool()));
   const Expression power = x.of("aten::abs").with("aten::pow.Tensor_Scalar", ord - 1);
   const Expression size = whole * power.filled(x.eq(0), ord == 1 ? 1.0 : 0.0);
-  return {(size * x.of("aten::sgn") * ord).value()};
+  return {size * x.of("aten::sgn") * ord};
 }
 
 Gradients grad_sum_all(const GradContext& context) {

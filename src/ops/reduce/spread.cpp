@@ -35,7 +35,7 @@ Gradients grad_var(const GradContext& context) {
     const Expression flow(calls, gradient), met(calls, calls.one("aten::eq.Tensor", {x, mean}));
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const DTensor slope = calls.one("aten::full_like", {distance, kInfinity});
-    return {flow.times(Expression(calls, slope).filled(met, std::nan(""))).value()};
+    return {flow.times(Expression(calls, slope).filled(met, std::nan("")))};
   }
   const DTensor scaled = calls.one("aten::mul.Scalar", {gradient, 2.0 / freedom});
   return {calls.one("aten::mul.Tensor", {distance, scaled})};

@@ -7,7 +7,7 @@ namespace {
 
 /// Whether the one truth value of a tensor is true.
 bool holds(Calls& calls, const Expression& truth) {
-  return integer_in(calls, truth.to(DType::kI64).value()) != 0;
+  return integer_in(calls, truth.to(DType::kI64)) != 0;
 }
 
 // quantile, nanquantile(self, q, dim, keepdim, *, interpolation)
@@ -59,13 +59,13 @@ DTensor ranks_of(Calls& calls, const DTensor& lines, const DTensor& q, bool skip
   const DTensor shares = cast_to(calls, q, DType::kF64);
   const Expression nan = Expression(calls, lines).of("aten::isnan");
   if (skip_nan) {
-    const Expression count(calls, calls.one("sum.dim_IntList", {(!nan).value(), Dims{-1}, true}));
+    const Expression count(calls, calls.one("sum.dim_IntList", {!nan, Dims{-1}, true}));
     const Expression last = count.to(DType::kF64) - 1.0, ranks = Expression(calls, shares) * last;
-    return ranks.filled(ranks.lt(0), 0).value();
+    return ranks.filled(ranks.lt(0), 0);
   }
   const std::int64_t last = lines.shape().back() - 1;
   const DTensor ranks = calls.one("mul.Scalar", {shares, last});
-  const DTensor spoilt = calls.one("any.dim", {nan.value(), -1, true});
+  const DTensor spoilt = calls.one("any.dim", {nan, -1, true});
   const Results both = calls("broadcast_tensors", {ArgumentList{ranks, spoilt}});
   return calls.one("masked_fill.Scalar", {both[0].list()[0], both[0].list()[1], last});
 }
@@ -83,10 +83,10 @@ Results quantile_of(Calls& calls, const Arguments& args, const DTensor& q, std::
                                                           : ranks;
   const DTensor sorted = calls("sort", {lines})[0].tensor();
   const Expression below = place.to(DType::kI64);
-  DTensor values = calls.one("gather", {sorted, -1, below.value()});
+  DTensor values = calls.one("gather", {sorted, -1, below});
   if (between == Between::kLinear || between == Between::kMidpoint) {
     const Expression above = ranks.of("aten::ceil").to(DType::kI64);
-    const DTensor next = calls.one("gather", {sorted, -1, above.value()});
+    const DTensor next = calls.one("gather", {sorted, -1, above});
     const Argument share = between == Between::kMidpoint ? calls.one("full_like", {values, 0.5})
                                                          : (ranks - below).to(x.dtype()).value();
     values = calls.one("lerp.Tensor", {values, next, share});
@@ -107,7 +107,7 @@ Results quantile(Calls& calls, const Arguments& args) {
   const Expression q(calls, grad::reduced(calls, args[1].tensor()));
   const Expression fits = q.ge(0) && q.le(1);
   if (!holds(calls, fits.of("aten::all"))) refuse_share(kQuantile<skip_nan>);
-  return quantile_of(calls, args, q.value(), kQuantile<skip_nan>, skip_nan);
+  return quantile_of(calls, args, q, kQuantile<skip_nan>, skip_nan);
 }
 
 template <bool skip_nan>
@@ -166,13 +166,13 @@ Results covariance(Calls& calls, const Arguments& args) {
     return weights.defined() ? values * Expression(calls, weights) : values;
   };
   const auto mean_over = [&](const Expression& sum) {
-    return Expression(calls, calls.one("sum.dim_IntList", {weighted(x).value(), Dims{1}})) / sum;
+    return Expression(calls, calls.one("sum.dim_IntList", {weighted(x), Dims{1}})) / sum;
   };
   const auto product_over = [&](const Expression& mean, const Expression& divisor) {
-    const Expression apart = x - Expression(calls, calls.one("unsqueeze", {mean.value(), 1}));
-    const DTensor other = conjugated(calls, calls.one("t", {weighted(apart).value()}));
-    const Expression products(calls, calls.one("mm", {apart.value(), other}));
-    return Results{(products / divisor).of("aten::squeeze").value()};
+    const Expression apart = x - Expression(calls, calls.one("unsqueeze", {mean, 1}));
+    const DTensor other = conjugated(calls, calls.one("t", {weighted(apart)}));
+    const Expression products(calls, calls.one("mm", {apart, other}));
+    return Results{(products / divisor).of("aten::squeeze")};
   };
   const auto number = [&](std::int64_t value) {
     return Expression(calls, calls.one("new_full", {given, Dims{}, value, DType::kI64}));
@@ -182,7 +182,7 @@ Results covariance(Calls& calls, const Arguments& args) {
     return product_over(mean, number(std::max<std::int64_t>(count - correction, 0)));
   }
   const Expression sum = Expression(calls, weights).of("aten::sum");
-  const Expression total(calls, grad::reduced(calls, sum.value()));
+  const Expression total(calls, grad::reduced(calls, sum));
   if (!holds(calls, total.with("aten::ne.Scalar", 0))) {
     fail(Fix{"let some observation count"}, "cov: the weights sum to zero");
   }
@@ -199,20 +199,20 @@ Results covariance(Calls& calls, const Arguments& args) {
 /// corrcoef(self)
 Results correlation(Calls& calls, const Arguments& args) {
   const Expression c(calls, calls.one("cov", {args[0]}));
-  if (c.value().ndim() == 0) return {(c / c).value()};
+  if (c.value().ndim() == 0) return {c / c};
   const bool in_complex = is_complex(c.value().dtype());
   const Expression own = c.of("aten::diagonal");
   const Expression spread = (in_complex ? grad::complex_part(own, 0) : own).of("aten::sqrt");
   const auto beside = [&](std::int64_t dim) {
-    return Expression(calls, calls.one("unsqueeze", {spread.value(), dim}));
+    return Expression(calls, calls.one("unsqueeze", {spread, dim}));
   };
   const Expression by_rows = c / beside(1), scaled = by_rows / beside(0);
   const auto bounded = [&](const Expression& part) {
-    return Expression(calls, calls.one("clamp", {part.value(), -1, 1}));
+    return Expression(calls, calls.one("clamp", {part, -1, 1}));
   };
-  if (!in_complex) return {bounded(scaled).value()};
+  if (!in_complex) return {bounded(scaled)};
   const Expression real = bounded(grad::complex_part(scaled, 0));
-  return {real.with("aten::complex", bounded(grad::complex_part(scaled, 1)).value()).value()};
+  return {real.with("aten::complex", bounded(grad::complex_part(scaled, 1)))};
 }
 
 constexpr const char* kSorted = "sort and gather";

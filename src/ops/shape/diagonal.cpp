@@ -82,8 +82,7 @@ DTensor around_diagonal(Calls& calls, const DTensor& values, const Dims& sizes,
 }
 
 Results diagonal_backward(Calls& calls, const OpRow&, const Arguments& args) {
-  return {Argument(
-      around_diagonal(calls, args[0].tensor(), ints_of(args[1]), args[2], args[3], args[4]))};
+  return {around_diagonal(calls, args[0].tensor(), ints_of(args[1]), args[2], args[3], args[4])};
 }
 
 Results diagonal_copy(Calls& calls, const OpRow&, const Arguments& args) {
@@ -119,7 +118,7 @@ OutputMetas meta_diag_embed(const MetaArgs& args) {
 Results diag_embed(Calls& calls, const OpRow& row, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   const Dims sizes = embedded_sizes(row.op, self.shape(), args[1], args[2], args[3]);
-  return {Argument(around_diagonal(calls, self, sizes, args[1], args[2], args[3]))};
+  return {around_diagonal(calls, self, sizes, args[1], args[2], args[3])};
 }
 
 /// trace(self)
@@ -164,7 +163,7 @@ Results trace_backward(Calls& calls, const Arguments& args) {
   const DTensor zeros = calls.one("new_zeros", {gradient, sizes});
   const Expression met = on_diagonal(calls, gradient, sizes, false);
   const Expression kept(calls, gradient), none(calls, zeros);
-  return {met.choose(kept, none).value()};
+  return {met.choose(kept, none)};
 }
 
 /// fill_diagonal_(self, fill_value, wrap)
@@ -177,7 +176,7 @@ Results fill_diagonal(Calls& calls, const Arguments& args) {
   }
   const bool wrap = args[2].to_bool() && shape.size() == 2;
   const Expression met = on_diagonal(calls, args[0].tensor(), shape, wrap);
-  return calls("masked_fill_.Scalar", {args[0], met.value(), args[1]});
+  return calls("masked_fill_.Scalar", {args[0], met, args[1]});
 }
 
 // diag(self, diagonal): a matrix of a vector, or the diagonal of a matrix

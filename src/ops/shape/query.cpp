@@ -76,14 +76,14 @@ Results is_close(Calls& calls, const Arguments& args) {
          "isclose: rtol is {} and atol is {}; neither may be negative", args[2].text(),
          args[3].text());
   }
-  Expression same = a.eq(b.value());
+  Expression same = a.eq(b);
   if (args[4].to_bool()) same = same || (a.of("isnan") && b.of("isnan"));
-  if (args[2].to_double() == 0 && args[3].to_double() == 0) return {same.value()};
+  if (args[2].to_double() == 0 && args[3].to_double() == 0) return {same};
   const bool whole = is_integral(a.value().dtype());
   const Expression wide = whole ? b.to(DType::kF64) : b;
   const Expression room = wide.of("abs") * args[2].to_double() + args[3].to_double();
   const Expression off = ((whole ? a.to(DType::kF64) : a) - wide).of("abs");
-  return {(same || (off.of("isfinite") && off.le(room.value()))).value()};
+  return {same || (off.of("isfinite") && off.le(room))};
 }
 
 /// allclose(self, other, rtol, atol, equal_nan)

@@ -133,9 +133,9 @@ Results sum_to_size(Calls& calls, const Arguments& args) {
 Results isreal(Calls& calls, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
   if (!is_complex(x.value().dtype())) {
-    return single(calls.one("ones_like", {x.value(), DType::kBool}));
+    return single(calls.one("ones_like", {x, DType::kBool}));
   }
-  return single(grad::complex_part(x, 1).eq(0).value());
+  return single(grad::complex_part(x, 1).eq(0));
 }
 
 Results expand_as(Calls& calls, const Arguments& args) {

@@ -20,12 +20,12 @@ Expression formula(Calls& calls, const Argument& tensor) { return {calls, tensor
 
 Results softsign(Calls& calls, const Arguments& args) {
   const Expression x = formula(calls, args[0]);
-  return {(x / (x.of("aten::abs") + 1)).value()};
+  return {x / (x.of("aten::abs") + 1)};
 }
 
 Results tanhshrink(Calls& calls, const Arguments& args) {
   const Expression x = formula(calls, args[0]);
-  return {(x - x.of("aten::tanh")).value()};
+  return {x - x.of("aten::tanh")};
 }
 
 /// softmin(input, dim, _stacklevel, dtype)
@@ -33,23 +33,23 @@ Results softmin(Calls& calls, const Arguments& args) {
   if (args[1].is_none()) {
     fail(Fix{"name the dim: softmin(x, dim=-1)"}, "softmin takes a dim");
   }
-  return calls("softmax.int", {(-formula(calls, args[0])).value(), args[1], args[3]});
+  return calls("softmax.int", {-formula(calls, args[0]), args[1], args[3]});
 }
 
 /// gumbel_softmax(logits, tau, hard, eps, dim): a choice that is drawn, and with `hard` one of the
 /// classes alone, whose gradient is that of the softmax.
 Results gumbel_softmax(Calls& calls, const Arguments& args) {
   const Expression logits(calls, grad::reduced(calls, args[0].tensor()));
-  const DTensor room = calls.one("empty_like", {logits.value()});
+  const DTensor room = calls.one("empty_like", {logits});
   const Expression drawn(calls, calls.one("exponential_", {room}));
   const Expression noise = -drawn.of("aten::log");
   const Expression scaled = (logits + noise).with("aten::div.Scalar", args[1]);
   const Expression soft = scaled.with("aten::softmax.int", args[4]);
-  if (!args[2].to_bool()) return {soft.value()};
-  const Argument chosen = calls("max.dim", {soft.value(), args[4], true})[1];
-  const DTensor zeros = calls.one("zeros_like", {logits.value()});
+  if (!args[2].to_bool()) return {soft};
+  const Argument chosen = calls("max.dim", {soft, args[4], true})[1];
+  const DTensor zeros = calls.one("zeros_like", {logits});
   const Expression hard(calls, calls.one("scatter.value", {zeros, args[4], chosen, 1.0}));
-  return {(hard - soft.of("aten::detach") + soft).value()};
+  return {hard - soft.of("aten::detach") + soft};
 }
 
 /// feature_alpha_dropout(input, p, training): whole channels, as alpha_dropout drops elements
@@ -112,7 +112,7 @@ Results local_response_norm(Calls& calls, const Arguments& args) {
   }
   const Expression scaled = Expression(calls, share) * args[2].to_double() + args[4].to_double();
   const Expression root = scaled.with("aten::pow.Tensor_Scalar", args[3]);
-  return {(Expression(calls, x) / root).value()};
+  return {Expression(calls, x) / root};
 }
 
 /// lp_pool1d, lp_pool2d, lp_pool3d(input, norm_type, kernel_size, stride, ceil_mode)
@@ -129,17 +129,17 @@ Results lp_pool(Calls& calls, const Arguments& args) {
   }
   if (std::isinf(p)) {
     const Expression sizes = x.of("aten::abs"), signed_sizes = p > 0 ? sizes : -sizes;
-    const Expression pooled(calls, calls.one(largest, {signed_sizes.value(), kernel, stride,
-                                                       Dims(dims, 0), Dims(dims, 1), args[4]}));
-    return {(p > 0 ? pooled : -pooled).value()};
+    const Expression pooled(calls, calls.one(largest, {signed_sizes, kernel, stride, Dims(dims, 0),
+                                                       Dims(dims, 1), args[4]}));
+    return {p > 0 ? pooled : -pooled};
   }
   const Expression powers = x.with("aten::pow.Tensor_Scalar", args[1]);
-  const Expression mean(
-      calls, calls.one(average, {powers.value(), kernel, stride, Dims(dims, 0), args[4]}));
+  const Expression mean(calls,
+                        calls.one(average, {powers, kernel, stride, Dims(dims, 0), args[4]}));
   const Expression sign = mean.of("aten::sign");
   const Expression sums =
       sign * mean.of("aten::abs").of("aten::relu") * static_cast<double>(product(kernel));
-  return {sums.with("aten::pow.Tensor_Scalar", 1.0 / p).value()};
+  return {sums.with("aten::pow.Tensor_Scalar", 1.0 / p)};
 }
 
 // Losses.
@@ -168,9 +168,9 @@ Results weighted(std::string_view loss, const Arguments& args, const Expression&
          text_of_list(weight.tensor().shape(), ", "), text_of_list(args[0].tensor().shape(), ", "));
   }
   const Expression weights = formula(terms.calls(), weight), each = terms * weights;
-  if (!by_weights || word.string() != "mean") return {in_a_word(loss, each, word).value()};
+  if (!by_weights || word.string() != "mean") return {in_a_word(loss, each, word)};
   const Expression sum = each.of("aten::sum");
-  return {(sum / weights.of("aten::sum")).value()};
+  return {sum / weights.of("aten::sum")};
 }
 
 /// l1_loss, mse_loss(input, target, size_average, reduce, reduction, weight)
@@ -196,7 +196,7 @@ Results weighted_huber_loss(Calls& calls, const Arguments& args) {
 Results kl_div(Calls& calls, const Arguments& args) {
   refuse_older_words("kl_div", args[2], args[3]);
   const Expression terms(calls, calls.one("aten::kl_div", {args[0], args[1], 0, args[5]}));
-  if (args[4].string() != "batchmean") return {in_a_word("kl_div", terms, args[4]).value()};
+  if (args[4].string() != "batchmean") return {in_a_word("kl_div", terms, args[4])};
   const Expression sum = terms.of("aten::sum");
   const DTensor& x = args[0].tensor();
   return {x.ndim() == 0 ? sum.value() : (sum / static_cast<double>(x.shape()[0])).value()};
@@ -233,7 +233,7 @@ Results gaussian_loss(Calls& calls, const Arguments& args, const DTensor& given)
   const Expression x = formula(calls, args[0]), miss = x - formula(calls, args[1]);
   Expression loss = (logs + miss.with("aten::pow.Tensor_Scalar", 2) / spread) * 0.5;
   if (args[3].to_bool()) loss = loss + 0.5 * std::log(2 * std::numbers::pi);
-  return {in_a_word("gaussian_nll_loss", loss, args[5]).value()};
+  return {in_a_word("gaussian_nll_loss", loss, args[5])};
 }
 
 Results gaussian_nll_loss(Calls& calls, const Arguments& args) {
@@ -264,9 +264,9 @@ Results multilabel_soft_margin_loss(Calls& calls, const Arguments& args) {
     fail(Fix{"give [.., classes]"},
          "multilabel_soft_margin_loss: the input has no dims; its last one must be the classes");
   }
-  const Expression sums(calls, calls.one("sum.dim_IntList", {loss.value(), Dims{classes}}));
+  const Expression sums(calls, calls.one("sum.dim_IntList", {loss, Dims{classes}}));
   const auto count = static_cast<double>(x.value().shape().back());
-  return {in_a_word("multilabel_soft_margin_loss", sums / count, args[5]).value()};
+  return {in_a_word("multilabel_soft_margin_loss", sums / count, args[5])};
 }
 
 // interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)

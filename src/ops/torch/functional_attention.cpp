@@ -97,8 +97,7 @@ class MultiHead {
     }
     const DTensor none = calls_.one("zeros_like", {mask, args_[kQuery].tensor().dtype()});
     return Expression(calls_, none)
-        .filled({calls_, mask}, -std::numeric_limits<double>::infinity())
-        .value();
+        .filled({calls_, mask}, -std::numeric_limits<double>::infinity());
   }
 
   void read_masks() {

@@ -14,7 +14,7 @@ using namespace grad;
 bool reduces_nothing(const Argument& dims) { return !dims.is_none() && ints_of(dims).empty(); }
 
 DTensor in_dtype(Calls& calls, const DTensor& x, const Argument& dtype) {
-  return Expression(calls, x).to(dtype_or(dtype, x.dtype())).value();
+  return Expression(calls, x).to(dtype_or(dtype, x.dtype()));
 }
 
 Results sum_over(Calls& calls, const Arguments& args) {
@@ -67,8 +67,8 @@ Results divided(Calls& calls, const OpRow&, const Arguments& args) {
 Gradients grad_divided(const GradContext& context) {
   const Expression a = in(context, 0), b = in(context, 1), share = flowing(context) / b;
   Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, share.value(), a.value());
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, (-(share * a / b)).value(), b.value());
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, share, a);
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, -(share * a / b), b);
   return gradients;
 }
 
