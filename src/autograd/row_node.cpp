@@ -267,8 +267,8 @@ std::vector<DTensor> RowNode::fitted(Calls& calls, std::vector<DTensor> found) c
 // that would reach them.
 std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> grads,
                                          std::vector<DTensor> found) const {
-  if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
   found.resize(edges().size());
+  if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
   const auto missing = [&](std::size_t i) { return !found[i].defined() && edges()[i].wanted(); };
   bool complete = true;
   for (std::size_t i = 0; i < found.size(); ++i) complete = complete && !missing(i);

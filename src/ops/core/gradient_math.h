@@ -11,7 +11,7 @@
 
 namespace shardlab::grad {
 
-/// One gradient per tensor argument, in schema order; undefined: none.
+/// One gradient per tensor argument, in schema order; undefined, or left out at the end: none.
 using Gradients = std::vector<DTensor>;
 
 /// The tensor argument at schema index `index`, and the first result, as they were in forward. Both
@@ -108,11 +108,23 @@ Gradients of_added_product(const GradContext& context, const auto& of_factor) {
   return gradients;
 }
 
-/// Gradients of two operands that broadcast: each side is computed only when wanted.
-Gradients both(const GradContext& context, auto first, auto second) {
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));
+/// Gradients of operands that broadcast, the first arguments: each program runs only when wanted.
+Gradients each(const GradContext& context, const auto&... programs) {
+  Gradients gradients;
+  const auto add = [&](const auto& program) {
+    const std::size_t i = gradients.size();
+    gradients.emplace_back();
+    if (context.needs(i)) gradients[i] = sum_to(context.calls, program(), input(context, i));
+  };
+  (add(programs), ...);
+  return gradients;
+}
+/// Gradients of the first `count` tensors, by one program of their place.
+Gradients each_of(const GradContext& context, std::size_t count, const auto& program) {
+  Gradients gradients(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (context.needs(i)) gradients[i] = program(i);
+  }
   return gradients;
 }
 

@@ -148,14 +148,14 @@ Gradients grad_atan2(const GradContext& context) {
   const Expression square = (y * y).plus(x * x);
   const Expression share = square.of("aten::reciprocal").filled(square.eq(0.0), 0.0);
   const Expression scaled = flowing(context) * share;
-  return both(
+  return each(
       context, [&] { return scaled * x; }, [&] { return -(scaled * y); });
 }
 
 // The rest of a division: the divisor counts as often as it was subtracted.
 Gradients grad_rest(const GradContext& context, const char* rounding) {
   const DTensor& gradient = context.grads[0];
-  return both(
+  return each(
       context, [&] { return gradient; },
       [&] {
         const DTensor taken = context.calls.one(
@@ -169,34 +169,27 @@ Gradients grad_remainder(const GradContext& context) { return grad_rest(context,
 
 Gradients grad_add(const GradContext& context) {
   const Scalar alpha = context.inputs[2].scalar();
-  return both(
+  return each(
       context, [&] { return context.grads[0]; },
       [&] { return times(context.calls, context.grads[0], alpha); });
 }
 
 Gradients grad_addcdiv(const GradContext& context) {
-  Calls& calls = context.calls;
   const Expression scaled = flowing(context) * context.inputs[3].to_double();
   const Expression above = in(context, 1), below = in(context, 2);
-  Gradients gradients(3);
-  if (context.needs(0)) gradients[0] = sum_to(calls, context.grads[0], input(context, 0));
-  if (context.needs(1)) gradients[1] = sum_to(calls, scaled / below, above);
-  if (context.needs(2)) {
-    const Expression slope = -(above / (below * below));
-    gradients[2] = sum_to(calls, scaled * slope, below);
-  }
-  return gradients;
+  return each(
+      context, [&] { return context.grads[0]; }, [&] { return scaled / below; },
+      [&] {
+        const Expression slope = -(above / (below * below));
+        return scaled * slope;
+      });
 }
 
 Gradients grad_addcmul(const GradContext& context) {
   const Expression scaled = flowing(context).with("aten::mul.Scalar", context.inputs[3]);
-  Gradients gradients(3);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
-  for (const std::size_t i : {1, 2}) {
-    if (!context.needs(i)) continue;
-    gradients[i] = sum_to(context.calls, scaled * in(context, 3 - i), input(context, i));
-  }
-  return gradients;
+  return each(
+      context, [&] { return context.grads[0]; }, [&] { return scaled * in(context, 2); },
+      [&] { return scaled * in(context, 1); });
 }
 
 Gradients grad_unscale(const GradContext& context) {
@@ -207,7 +200,7 @@ Gradients grad_unscale(const GradContext& context) {
 
 Gradients grad_div(const GradContext& context) {
   Calls& calls = context.calls;
-  return both(
+  return each(
       context, [&] { return divide(calls, context.grads[0], input(context, 1)); },
       [&] {
         const DTensor quotient =
@@ -220,7 +213,7 @@ Gradients grad_div(const GradContext& context) {
 Gradients grad_div_mode(const GradContext& context) {
   if (context.inputs[2].is_none()) return grad_div(context);
   const auto flat = [&] { return zeros_like(context.calls, context.grads[0]); };
-  return both(context, flat, flat);
+  return each(context, flat, flat);
 }
 
 Gradients grad_unscale_mode(const GradContext& context) {
@@ -234,30 +227,21 @@ Gradients grad_lerp_scalar(const GradContext& context) {
   const Scalar shares[] = {
       weight.category() == Category::kComplex ? Scalar(1.0 - share) : Scalar(1 - share.real()),
       weight};
-  Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (!context.needs(i)) continue;
-    const Expression gradient = flowing(context).with("aten::mul.Scalar", shares[i]);
-    gradients[i] = sum_to(context.calls, gradient, input(context, i));
-  }
-  return gradients;
+  const auto share_of = [&](std::size_t i) {
+    return flowing(context).with("aten::mul.Scalar", shares[i]);
+  };
+  return each(
+      context, [&] { return share_of(0); }, [&] { return share_of(1); });
 }
 
 Gradients grad_lerp_tensor(const GradContext& context) {
-  Calls& calls = context.calls;
   const Expression gradient = flowing(context), weight = in(context, 2);
-  Gradients gradients(3);
-  if (context.needs(0)) {
-    gradients[0] = sum_to(calls, gradient * (-weight + 1.0), input(context, 0));
-  }
-  if (context.needs(1)) {
-    gradients[1] = sum_to(calls, gradient * weight, input(context, 1));
-  }
-  if (context.needs(2)) {
-    const Expression way = in(context, 1) - in(context, 0);
-    gradients[2] = sum_to(calls, gradient * way, weight);
-  }
-  return gradients;
+  return each(
+      context, [&] { return gradient * (-weight + 1.0); }, [&] { return gradient * weight; },
+      [&] {
+        const Expression way = in(context, 1) - in(context, 0);
+        return gradient * way;
+      });
 }
 
 Gradients grad_scale(const GradContext& context) {
@@ -266,7 +250,7 @@ Gradients grad_scale(const GradContext& context) {
 }
 
 Gradients grad_mul(const GradContext& context) {
-  return both(
+  return each(
       context, [&] { return multiply(context.calls, context.grads[0], input(context, 1)); },
       [&] { return multiply(context.calls, context.grads[0], input(context, 0)); });
 }
@@ -310,7 +294,7 @@ Gradients grad_pow_tensors(const GradContext& context) {
   };
   const DTensor& base = input(context, 0);
   const DTensor& exponent = input(context, 1);
-  return both(
+  return each(
       context,
       [&] {
         const DTensor less = calls.one("aten::sub.Scalar", {exponent, Scalar(1)});
@@ -334,14 +318,14 @@ DTensor subtracted(const GradContext& context) {
 }
 
 Gradients grad_rsub(const GradContext& context) {
-  return both(
+  return each(
       context, [&] { return subtracted(context); }, [&] { return context.grads[0]; });
 }
 
 Gradients grad_rsub_scalar(const GradContext& context) { return {subtracted(context)}; }
 
 Gradients grad_sub(const GradContext& context) {
-  return both(
+  return each(
       context, [&] { return context.grads[0]; }, [&] { return subtracted(context); });
 }
 

@@ -23,7 +23,7 @@ Gradients extremum(const GradContext& context, std::string_view wins_first) {
     const DTensor less = calls.one("aten::add.Tensor", {lost, tied});
     return multiply(calls, context.grads[0], calls.one("aten::rsub.Scalar", {less, Scalar(1)}));
   };
-  return both(
+  return each(
       context, [&] { return share(wins_second); }, [&] { return share(wins_first); });
 }
 
@@ -86,24 +86,19 @@ Gradients grad_clamp(const GradContext& context) {
 // With one bound it is the larger or the smaller of both.
 Gradients grad_clamp_tensors(const GradContext& context) {
   const bool low = context.inputs[1].is_tensor(), high = context.inputs[2].is_tensor();
-  Gradients gradients(3);
   if (low && high) {
     const BoundShares shares(context);
-    const auto share = [&](std::size_t i, const Expression& factor) {
-      const DTensor gradient = multiply(context.calls, context.grads[0], factor);
-      gradients[i] = sum_to(context.calls, gradient, input(context, i));
-    };
-    if (context.needs(0)) share(0, shares.of_self());
-    if (context.needs(1)) share(1, shares.of_low());
-    if (context.needs(2)) share(2, shares.of_high());
-    return gradients;
+    const Expression g = flowing(context);
+    return each(
+        context, [&] { return g * shares.of_self(); }, [&] { return g * shares.of_low(); },
+        [&] { return g * shares.of_high(); });
   }
   const std::size_t bound = low ? 1 : 2;
   const Arguments pair{context.inputs[0], context.inputs[bound]};
   const GradContext two{context.calls, pair, context.outputs, context.grads,
                         [&](std::size_t i) { return context.needs(i == 0 ? 0 : bound); }};
   const Gradients found = low ? grad_maximum(two) : grad_minimum(two);
-  gradients[0] = found[0];
+  Gradients gradients{found[0], {}, {}};
   gradients[bound] = found[1];
   return gradients;
 }
@@ -118,12 +113,7 @@ Gradients grad_clamp_min(const GradContext& context) {
 }
 
 Gradients grad_masked_fill(const GradContext& context) {
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
-  const DTensor kept = context.calls.one("aten::masked_fill.Scalar",
-                                         {context.grads[0], input(context, 1), Scalar(0.0)});
-  gradients[0] = sum_to(context.calls, kept, input(context, 0));
-  return gradients;
+  return each(context, [&] { return flowing(context).filled(in(context, 1), 0.0); });
 }
 
 Gradients grad_masked_fill_tensor(const GradContext& context) {

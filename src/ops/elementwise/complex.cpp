@@ -43,28 +43,18 @@ Results polar(Calls& calls, const OpRow&, const Arguments& args) {
 }
 
 Gradients grad_complex(const GradContext& context) {
-  Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (!context.needs(i)) continue;
-    const Expression part = complex_part(flowing(context), static_cast<std::int64_t>(i));
-    gradients[i] = sum_to(context.calls, part, input(context, i));
-  }
-  return gradients;
+  return each(
+      context, [&] { return complex_part(flowing(context), 0); },
+      [&] { return complex_part(flowing(context), 1); });
 }
 
 /// Along the ray, and across it times its length.
 Gradients grad_polar(const GradContext& context) {
   const Expression g = flowing(context), x = complex_part(g, 0), y = complex_part(g, 1);
   const Expression cosine = in(context, 1).of("aten::cos"), sine = in(context, 1).of("aten::sin");
-  Gradients gradients(2);
-  if (context.needs(0)) {
-    gradients[0] = sum_to(context.calls, (x * cosine).plus(y * sine), input(context, 0));
-  }
-  if (context.needs(1)) {
-    const Expression across = (y * cosine).minus(x * sine) * in(context, 0);
-    gradients[1] = sum_to(context.calls, across, input(context, 1));
-  }
-  return gradients;
+  return each(
+      context, [&] { return (x * cosine).plus(y * sine); },
+      [&] { return (y * cosine).minus(x * sine) * in(context, 0); });
 }
 
 /// real(self): itself where there is no other part.

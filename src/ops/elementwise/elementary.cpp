@@ -176,20 +176,19 @@ Gradients grad_tan(const GradContext& context) {
 /// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
 template <FixedText op, Expression (*bend)(const GradContext&) = nullptr>
 Gradients grad_of_slope(const GradContext& context) {
-  Calls& calls = context.calls;
-  Gradients gradients(2);
-  if (context.needs(0)) {
+  const auto linear = [&] {
     Arguments args = context.inputs;
     args[0] = context.grads[0];
     args[1] = in(context, 1).conjugate();
-    gradients[0] = sum_to(calls, calls.one(op, std::move(args)), input(context, 0));
+    return context.calls.one(op, std::move(args));
+  };
+  if constexpr (bend == nullptr) {
+    return each(context, linear);
+  } else {
+    return each(context, linear, [&] {
+      return (flowing(context).conjugate() * in(context, 0)).times(bend(context).conjugate());
+    });
   }
-  if (bend != nullptr && context.needs(1)) {
-    const Expression bent =
-        (flowing(context).conjugate() * in(context, 0)).times(bend(context).conjugate());
-    gradients[1] = sum_to(calls, bent, input(context, 1));
-  }
-  return gradients;
 }
 
 Expression bend_of_sigmoid(const GradContext& context) { return in(context, 1) * -2.0 + 1.0; }

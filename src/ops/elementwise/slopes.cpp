@@ -181,13 +181,8 @@ Results prelu_backward(Calls& calls, const Arguments& args) {
 Gradients grad_prelu(const GradContext& context) {
   const Results slopes = context.calls("aten::_prelu_kernel_backward",
                                        {context.grads[0], input(context, 0), input(context, 1)});
-  Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (context.needs(i)) {
-      gradients[i] = sum_to(context.calls, slopes[i].tensor(), input(context, i));
-    }
-  }
-  return gradients;
+  return each(
+      context, [&] { return slopes[0].tensor(); }, [&] { return slopes[1].tensor(); });
 }
 
 Results prelu(Calls& calls, const Arguments& args) {

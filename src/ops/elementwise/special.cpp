@@ -244,7 +244,7 @@ Gradients grad_xlog1py(const GradContext& context) {
 /// The step changes with its start, except where it is none.
 Gradients grad_nextafter(const GradContext& context) {
   const Expression x = in(context, 0), y = in(context, 1);
-  return {sum_to(context.calls, flowing(context).filled(x.eq(y), 0), x), DTensor()};
+  return {sum_to(context.calls, flowing(context).filled(x.eq(y), 0), x)};
 }
 
 constexpr PointwiseRule kFalling{"xn"};  // of x > 0, where an empty piece's maximum is not

@@ -391,51 +391,37 @@ Results index_add_locally(Calls& calls, const OpRow&, const Arguments& args) {
 
 Gradients grad_index_add(const GradContext& context) {
   Calls& calls = context.calls;
-  Gradients gradients(3);
-  if (context.needs(0)) gradients[0] = context.grads[0];
-  if (!context.needs(2)) return gradients;
-  const DTensor chosen =
-      calls.one("aten::index_select", {context.grads[0], context.inputs[1], input(context, 2)});
-  const DTensor shaped = calls.one("aten::reshape", {chosen, input(context, 3).shape()});
-  gradients[2] = times(calls, shaped, context.inputs[4].scalar());
-  return gradients;
+  return each_of(context, 3, [&](std::size_t i) {
+    if (i == 0) return context.grads[0];
+    const DTensor chosen =
+        calls.one("aten::index_select", {context.grads[0], context.inputs[1], input(context, 2)});
+    const DTensor shaped = calls.one("aten::reshape", {chosen, input(context, 3).shape()});
+    return times(calls, shaped, context.inputs[4].scalar());
+  });
 }
 
 /// index_fill(self, dim, index, value)
 Gradients grad_index_fill(const GradContext& context) {
-  Calls& calls = context.calls;
-  Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);
-  const Argument &dim = context.inputs[1], &index = context.inputs[2];
-  if (context.needs(0)) {
-    gradients[0] = calls.one("aten::index_fill.int_Scalar", {context.grads[0], dim, index, 0});
-  }
-  if (gradients.size() == 3 && context.needs(2)) {
+  const auto filled = [&](const DTensor& x, std::int64_t value) {
+    return context.calls.one("aten::index_fill.int_Scalar",
+                             {x, context.inputs[1], context.inputs[2], value});
+  };
+  return each_of(context, context.inputs[3].is_tensor() ? 3 : 2, [&](std::size_t i) -> DTensor {
+    if (i == 0) return filled(context.grads[0], 0);
     // A place that the index names twice was filled once.
-    const DTensor zeros = zeros_like(calls, context.grads[0]);
-    const Expression filled(calls,
-                            calls.one("aten::index_fill.int_Scalar", {zeros, dim, index, 1}));
-    const DTensor shown = flowing(context).filled(filled.eq(0), 0);
-    gradients[2] = cast_like(calls, calls.one("aten::sum", {shown}), input(context, 3));
-  }
-  return gradients;
+    const Expression ones(context.calls, filled(zeros_like(context.calls, context.grads[0]), 1));
+    return flowing(context).filled(ones.eq(0), 0).of("aten::sum");
+  });
 }
 
 Gradients grad_gather(const GradContext& context) {
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
-  const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
-  gradients[0] = context.calls.one("aten::scatter_add",
-                                   {zeros, context.inputs[1], input(context, 2), context.grads[0]});
-  return gradients;
+  return chosen(context, context.inputs[1], context.grads[0], input(context, 2));
 }
 
 Gradients grad_index(const GradContext& context) {
-  Gradients gradients(1 + context.inputs[1].list().size());
-  if (!context.needs(0)) return gradients;
   const DTensor& gradient = context.grads[0];
   const DTensor zeros = context.calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
-  gradients[0] = context.calls.one("aten::index_put", {zeros, context.inputs[1], gradient, true});
-  return gradients;
+  return {context.calls.one("aten::index_put", {zeros, context.inputs[1], gradient, true})};
 }
 
 // A position that is given twice passes its gradient to both values, as in the reference.
@@ -460,39 +446,29 @@ Gradients grad_index_put(const GradContext& context) {
 }
 
 Gradients grad_index_select(const GradContext& context) {
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
   const DTensor positions = beside(calls, input(context, 2), context.inputs[1].to_int(), gradient);
   const DTensor zeros = calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
-  gradients[0] = calls.one("aten::scatter_add", {zeros, context.inputs[1], positions, gradient});
-  return gradients;
+  return {calls.one("aten::scatter_add", {zeros, context.inputs[1], positions, gradient})};
 }
 
 // Overwritten values pass no gradient on.
 Gradients grad_scatter(const GradContext& context) {
-  Calls& calls = context.calls;
-  Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);
-  if (context.needs(0)) {
-    gradients[0] = calls.one("aten::scatter.value",
-                             {context.grads[0], context.inputs[1], input(context, 2), 0});
-  }
-  if (context.inputs[3].is_tensor() && context.needs(2)) {
-    gradients[2] =
-        calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
-  }
-  return gradients;
+  return each_of(context, context.inputs[3].is_tensor() ? 3 : 2, [&](std::size_t i) {
+    Arguments args{context.grads[0], context.inputs[1], input(context, 2)};
+    if (i > 0) return context.calls.one("aten::gather", std::move(args));
+    args.emplace_back(0);
+    return context.calls.one("aten::scatter.value", std::move(args));
+  });
 }
 
 Gradients grad_scatter_add(const GradContext& context) {
-  Gradients gradients(3);
-  if (context.needs(0)) gradients[0] = context.grads[0];
-  if (context.needs(2)) {
-    gradients[2] =
-        context.calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
-  }
-  return gradients;
+  return each_of(context, 3, [&](std::size_t i) {
+    if (i == 0) return context.grads[0];
+    return context.calls.one("aten::gather",
+                             {context.grads[0], context.inputs[1], input(context, 2)});
+  });
 }
 
 // Sorted by name.

@@ -41,14 +41,11 @@ Results put(Calls& calls, const Arguments& args) {
 
 Gradients grad_take(const GradContext& context) {
   Calls& calls = context.calls;
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
   const DTensor& self = input(context, 0);
   const ArgumentList index{context.inputs[1]};
   const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{self.numel()}});
   const DTensor sums = calls.one("aten::index_put", {zeros, index, context.grads[0], true});
-  gradients[0] = regrouped(calls, sums, self.shape());
-  return gradients;
+  return {regrouped(calls, sums, self.shape())};
 }
 
 /// index_copy(self, dim, index, source)
@@ -77,16 +74,11 @@ Results index_copy(Calls& calls, const Arguments& args) {
 Gradients grad_index_copy(const GradContext& context) {
   Calls& calls = context.calls;
   const Argument &dim = context.inputs[1], &index = context.inputs[2];
-  Gradients gradients(3);
-  if (context.needs(0)) {
-    gradients[0] = calls.one("aten::index_fill.int_Scalar", {context.grads[0], dim, index, 0});
-  }
-  if (context.needs(2)) {
-    const DTensor& source = input(context, 3);
+  return each_of(context, 3, [&](std::size_t i) {
+    if (i == 0) return calls.one("aten::index_fill.int_Scalar", {context.grads[0], dim, index, 0});
     const DTensor chosen = calls.one("aten::index_select", {context.grads[0], dim, index});
-    gradients[2] = cast_like(calls, regrouped(calls, chosen, source.shape()), source);
-  }
-  return gradients;
+    return regrouped(calls, chosen, input(context, 3).shape());
+  });
 }
 
 /// one_hot(self, num_classes); -1: as many as the largest class needs

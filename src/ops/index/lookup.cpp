@@ -69,13 +69,9 @@ std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
 }
 
 Gradients grad_embedding(const GradContext& context) {
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
-  gradients[0] =
-      context.calls.one("aten::embedding_dense_backward",
-                        {context.grads[0], input(context, 1), input(context, 0).shape()[0],
-                         context.inputs[2], context.inputs[3]});
-  return gradients;
+  return {context.calls.one("aten::embedding_dense_backward",
+                            {context.grads[0], input(context, 1), input(context, 0).shape()[0],
+                             context.inputs[2], context.inputs[3]})};
 }
 
 /// (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq): each lookup gets the
@@ -91,9 +87,9 @@ Gradients grad_embedding_backward(const GradContext& context) {
     rows = rows / counts.with("aten::clamp_min", 1);
   }
   const Expression each(calls, calls.one("aten::embedding", {rows, indices}));
-  if (context.inputs[3].to_int() < 0) return {each, DTensor()};
+  if (context.inputs[3].to_int() < 0) return {each};
   const Expression padding(calls, calls.one("aten::unsqueeze", {indices, -1}));
-  return {each.filled(padding.eq(context.inputs[3]), 0), DTensor()};
+  return {each.filled(padding.eq(context.inputs[3]), 0)};
 }
 
 // Sorted by name.

@@ -37,14 +37,11 @@ class Reduced {
   }
 
   Gradients shared(const Expression& to_self, const Expression& to_src) const {
-    Gradients gradients(3);
-    if (context_.needs(0)) {
-      gradients[0] =
-          with_self() ? to_self.value()
-                      : calls_.one("aten::scatter.value", {to_self, context_.inputs[1], index_, 0});
-    }
-    if (context_.needs(2)) gradients[2] = to_src;
-    return gradients;
+    return each_of(context_, 3, [&](std::size_t i) {
+      if (i > 0) return to_src.value();
+      if (with_self()) return to_self.value();
+      return calls_.one("aten::scatter.value", {to_self, context_.inputs[1], index_, 0});
+    });
   }
 
   Gradients of_mean() const {

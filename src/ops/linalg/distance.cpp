@@ -193,16 +193,13 @@ Results trilinear(Calls& calls, const Arguments& args) {
 /// put in, and those that it lacks are summed.
 grad::Gradients grad_trilinear(const GradContext& context) {
   constexpr std::size_t kAdded = 3, kSummed = 6;
-  grad::Gradients gradients(3);
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (!context.needs(i)) continue;
+  return grad::each_of(context, 3, [&](std::size_t i) {
     Arguments args = context.inputs;
     args[i] = context.grads[0];
     std::swap(args[kAdded + i], args[kSummed]);
     const DTensor product = context.calls.one("aten::_trilinear", std::move(args));
-    gradients[i] = grad::sum_to(context.calls, product, grad::input(context, i));
-  }
-  return gradients;
+    return grad::sum_to(context.calls, product, grad::input(context, i));
+  });
 }
 
 /// _euclidean_dist(x1, x2): of each row to each row, by one product

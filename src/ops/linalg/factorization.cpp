@@ -474,33 +474,29 @@ Gradients grad_ormqr(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor &packed = input(context, 0), &tau = input(context, 1), &g = context.grads[0];
   const bool left = context.inputs[3].to_bool(), turned = context.inputs[4].to_bool();
-  Gradients gradients(3);
+  Gradients gradients;
   if (context.needs(0) || context.needs(1)) {
     const DTensor& other = input(context, 2);
     const DTensor of_op =
         left ? product(calls, g, adjoint(calls, other)) : product(calls, adjoint(calls, other), g);
     gradients = packed_gradients(calls, packed, tau, turned ? adjoint(calls, of_op) : of_op);
-    gradients.resize(3);
   }
-  if (context.needs(2)) {
-    gradients[2] = calls.one("aten::ormqr", {packed, tau, g, left, !turned});
-  }
+  gradients.resize(3);
+  if (context.needs(2)) gradients[2] = calls.one("aten::ormqr", {packed, tau, g, left, !turned});
   return gradients;
 }
 
 Gradients grad_cross(const GradContext& context) {
   const auto factor = [&](std::size_t i) { return conjugated(context.calls, input(context, i)); };
-  Gradients gradients(2);
   const Argument g(context.grads[0]), dim = context.inputs[2];
-  if (context.needs(0)) {
-    const DTensor first = context.calls.one("aten::linalg_cross", {factor(1), g, dim});
-    gradients[0] = sum_to(context.calls, first, input(context, 0));
-  }
-  if (context.needs(1)) {
-    const DTensor second = context.calls.one("aten::linalg_cross", {g, factor(0), dim});
-    gradients[1] = sum_to(context.calls, second, input(context, 1));
-  }
-  return gradients;
+  return each(
+      context,
+      [&] {
+        return context.calls.one("aten::linalg_cross", {factor(1), g, dim});
+      },
+      [&] {
+        return context.calls.one("aten::linalg_cross", {g, factor(0), dim});
+      });
 }
 
 /// P = A^+: -P^H (g^H P)^H .., the derivative of a pseudo-inverse of full rank: through P itself,
@@ -517,7 +513,7 @@ Gradients grad_pinv(const GradContext& context) {
   const Expression rows = plain(reached).minus(plain(times(times(a, p), reached)));
   const DTensor outside = plain(gh).minus(plain(times(k, a)));
   const Expression columns = plain(times(times(ph, p), outside));
-  return {(rows + columns).minus(plain(through)), DTensor(), DTensor()};
+  return {(rows + columns).minus(plain(through))};
 }
 
 constexpr const char* kEachMatrix = "matrix by matrix";

@@ -392,7 +392,7 @@ Gradients grad_lu_unpack(const GradContext& context) {
     const Expression above(calls, calls.one("aten::constant_pad_nd", {upper(calls, gu), missing}));
     both = both ? *both + above : above;
   }
-  return {both ? both->value() : DTensor(), DTensor()};
+  return {both ? both->value() : DTensor()};
 }
 
 /// triangular_solve(self, A, upper, transpose, unitriangular): X, and A as it was given; A^T where

@@ -97,48 +97,39 @@ Gradients grad_bmm(const GradContext& context) {
   const auto turned = [&](std::size_t index) {
     return calls.one("aten::transpose.int", {input(context, index), 1, 2});
   };
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = calls.one("aten::bmm", {context.grads[0], turned(1)});
-  if (context.needs(1)) gradients[1] = calls.one("aten::bmm", {turned(0), context.grads[0]});
-  return gradients;
+  return each(
+      context,
+      [&] {
+        return calls.one("aten::bmm", {context.grads[0], turned(1)});
+      },
+      [&] {
+        return calls.one("aten::bmm", {turned(0), context.grads[0]});
+      });
 }
 
 Gradients grad_dot(const GradContext& context) {
-  Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (context.needs(i))
-      gradients[i] = multiply(context.calls, context.grads[0], input(context, 1 - i));
-  }
-  return gradients;
+  return each_of(context, 2, [&](std::size_t i) {
+    return multiply(context.calls, context.grads[0], input(context, 1 - i));
+  });
 }
 
 Gradients grad_mm(const GradContext& context) {
-  Calls& calls = context.calls;
-  Gradients gradients(2);
-  if (context.needs(0)) {
-    gradients[0] =
-        calls.one("aten::mm", {context.grads[0], calls.one("aten::t", {input(context, 1)})});
-  }
-  if (context.needs(1)) {
-    gradients[1] =
-        calls.one("aten::mm", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
-  }
-  return gradients;
+  const Expression g = flowing(context);
+  return each(
+      context, [&] { return g.with("aten::mm", in(context, 1).of("aten::t")); },
+      [&] { return in(context, 0).of("aten::t").with("aten::mm", g); });
 }
 
 Gradients grad_mv(const GradContext& context) {
   Calls& calls = context.calls;
-  Gradients gradients(2);
-  if (context.needs(0)) {
-    const DTensor column = calls.one("aten::unsqueeze", {context.grads[0], 1});
-    const DTensor row = calls.one("aten::unsqueeze", {input(context, 1), 0});
-    gradients[0] = multiply(calls, column, row);
-  }
-  if (context.needs(1)) {
-    gradients[1] =
-        calls.one("aten::mv", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
-  }
-  return gradients;
+  return each(
+      context,
+      [&] {
+        const DTensor column = calls.one("aten::unsqueeze", {context.grads[0], 1});
+        const DTensor row = calls.one("aten::unsqueeze", {input(context, 1), 0});
+        return multiply(calls, column, row);
+      },
+      [&] { return in(context, 0).of("aten::t").with("aten::mv", context.grads[0]); });
 }
 
 /// vdot(self, other): the first factor is conjugated.

@@ -238,14 +238,12 @@ class Sequences {
   DTensor read_, emitted_;
 };
 
-grad::Gradients grad_ctc(const GradContext& context, const char* backward, std::size_t tensors) {
+grad::Gradients grad_ctc(const GradContext& context, const char* backward) {
   const Arguments& inputs = context.inputs;
-  grad::Gradients gradients(tensors);
-  if (!context.grads[0].defined()) return gradients;
-  gradients[0] =
+  if (!context.grads[0].defined()) return {};
+  return {
       context.calls.one(backward, {context.grads[0], inputs[0], inputs[1], inputs[2], inputs[3],
-                                   context.outputs[0], context.outputs[1], inputs[4], inputs[5]});
-  return gradients;
+                                   context.outputs[0], context.outputs[1], inputs[4], inputs[5]})};
 }
 
 }  // namespace
@@ -306,10 +304,10 @@ Results ctc_loss(Calls& calls, const Arguments& args) {
 }
 
 grad::Gradients grad_ctc_of_lists(const GradContext& context) {
-  return grad_ctc(context, "aten::_ctc_loss_backward", 2);
+  return grad_ctc(context, "aten::_ctc_loss_backward");
 }
 grad::Gradients grad_ctc_of_tensors(const GradContext& context) {
-  return grad_ctc(context, "aten::_ctc_loss_backward.Tensor", 4);
+  return grad_ctc(context, "aten::_ctc_loss_backward.Tensor");
 }
 
 }  // namespace shardlab

@@ -186,25 +186,21 @@ Rows rule_nll_loss_backward(const RuleContext& context) {
 
 template <FixedText backward>
 Gradients grad_nll_loss(const GradContext& context) {
-  Gradients gradients(3);
-  if (!context.needs(0) || !context.grads[0].defined()) return gradients;
-  gradients[0] = context.calls.one(
+  if (!context.needs(0) || !context.grads[0].defined()) return {};
+  return {context.calls.one(
       backward, {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
-                 context.inputs[3], context.inputs[4], context.outputs[1]});
-  return gradients;
+                 context.inputs[3], context.inputs[4], context.outputs[1]})};
 }
 
 /// (grad_output, self, target, weight, reduction, ignore_index, total_weight): backward is linear,
 /// its gradient is the forward op.
 template <FixedText forward>
 Gradients grad_nll_loss_backward(const GradContext& context) {
-  Gradients gradients(5);
-  if (!context.needs(0)) return gradients;
-  gradients[0] = context
-                     .calls(forward, {context.grads[0], context.inputs[2], context.inputs[3],
-                                      context.inputs[4], context.inputs[5]})[0]
-                     .tensor();
-  return gradients;
+  if (!context.needs(0)) return {};
+  return {context
+              .calls(forward, {context.grads[0], context.inputs[2], context.inputs[3],
+                               context.inputs[4], context.inputs[5]})[0]
+              .tensor()};
 }
 
 // Sorted by name.

@@ -134,11 +134,9 @@ std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
          "loss_parallel: the weights of the classes have no gradient");
   }
   const DTensor& gradient = context.grads[0];
-  if (!gradient.defined() || !context.needs(0)) return std::vector<DTensor>(3);
+  if (!gradient.defined() || !context.needs(0)) return {};
   return {nll_gradient_of_pieces(context.calls, context.inputs, context.outputs[1].tensor(),
-                                 context.outputs[2].tensor(), gradient),
-          {},
-          {}};
+                                 context.outputs[2].tensor(), gradient)};
 }
 
 }  // namespace

@@ -135,15 +135,13 @@ Results cosine_similarity(Calls& calls, const Arguments& args) {
 
 /// Alike in both factors.
 grad::Gradients grad_soft_margin_loss(const GradContext& context) {
-  grad::Gradients gradients(2);
-  for (const std::size_t i : {0, 1}) {
-    if (!context.needs(i)) continue;
-    const DTensor slope = context.calls.one(
+  const auto slope = [&](std::size_t i) {
+    return context.calls.one(
         "aten::soft_margin_loss_backward",
         {context.grads[0], context.inputs[i], context.inputs[1 - i], context.inputs[2]});
-    gradients[i] = grad::sum_to(context.calls, slope, grad::input(context, i));
-  }
-  return gradients;
+  };
+  return grad::each(
+      context, [&] { return slope(0); }, [&] { return slope(1); });
 }
 
 /// hinge_embedding_loss(self, target, margin, reduction): targets are 1 and -1

@@ -184,10 +184,8 @@ Gradients grad_of_difference(const GradContext& context) {
     args[2] = whole[1];
   }
   const DTensor slope = context.calls.one(backward, std::move(args));
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, slope, self);
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, negate(context.calls, slope), target);
-  return gradients;
+  return each(
+      context, [&] { return slope; }, [&] { return negate(context.calls, slope); });
 }
 
 Gradients grad_binary_cross_entropy(const GradContext& context) {

@@ -470,7 +470,7 @@ Gradients grad_cudnn(const GradContext& context) {
                     {context.grads[0], args[0], args[1], args[2], context.outputs[0],
                      context.outputs[1], Argument(), Argument(), args[3], Argument(), Argument(),
                      query.shape()[2], key.shape()[2], args[5], args[6], args[8]});
-  return {results[0].tensor(), results[1].tensor(), results[2].tensor(), DTensor()};
+  return {results[0].tensor(), results[1].tensor(), results[2].tensor()};
 }
 
 constexpr const char* kHeads = "heads and samples are independent";

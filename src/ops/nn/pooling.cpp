@@ -312,7 +312,7 @@ template <FixedText forward>
 Gradients grad_avg_pool_backward(const GradContext& context) {
   Arguments args(context.inputs.begin() + 1, context.inputs.end());
   args[0] = context.grads[0];
-  return {context.calls.one(forward, std::move(args)), DTensor()};
+  return {context.calls.one(forward, std::move(args))};
 }
 /// avg_pool1d: of a plane of one row.
 Gradients grad_avg_pool1d(const GradContext& context) {
@@ -334,7 +334,7 @@ template <FixedText forward, std::size_t count>
 Gradients grad_adaptive_backward(const GradContext& context) {
   const Dims& shape = input(context, 0).shape();
   const Dims sizes(shape.end() - static_cast<std::ptrdiff_t>(count), shape.end());
-  return {context.calls.one(forward, {context.grads[0], sizes}), DTensor()};
+  return {context.calls.one(forward, {context.grads[0], sizes})};
 }
 /// adaptive_avg_pool1d: of a plane of one row.
 Gradients grad_adaptive_avg_pool1d(const GradContext& context) {
@@ -345,25 +345,21 @@ Gradients grad_adaptive_avg_pool1d(const GradContext& context) {
   return {calls.one("aten::squeeze.dim", {back, -2})};
 }
 
-template <std::size_t count, std::size_t tensors = 1>
+template <std::size_t count>
 Gradients grad_max_pool(const GradContext& context) {
-  Gradients gradients(tensors);
-  gradients[0] = placed(context.calls, context.grads[0], context.outputs[1].tensor(),
-                        input(context, 0), count);
-  return gradients;
+  return {placed(context.calls, context.grads[0], context.outputs[1].tensor(), input(context, 0),
+                 count)};
 }
 
 template <std::size_t count>
 Gradients grad_unpool(const GradContext& context) {
-  return {taken(context.calls, context.grads[0], input(context, 1), count), DTensor()};
+  return {taken(context.calls, context.grads[0], input(context, 1), count)};
 }
 
 /// The gradient of a backward (grad_output, self, .., indices): the elements at the indices.
-template <std::size_t count, std::size_t indices, std::size_t tensors>
+template <std::size_t count, std::size_t indices>
 Gradients grad_max_pool_backward(const GradContext& context) {
-  Gradients gradients(tensors);
-  gradients[0] = taken(context.calls, context.grads[0], input(context, indices), count);
-  return gradients;
+  return {taken(context.calls, context.grads[0], input(context, indices), count)};
 }
 
 constexpr const char* kWindows = "samples and channels go by themselves";
@@ -388,11 +384,11 @@ constexpr Row kPoolRows[] = {
     {"adaptive_max_pool2d"_op, meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
      {grad_max_pool<2>, "self result1"}, kWindows, kAllowUneven},
     {"adaptive_max_pool2d_backward"_op, meta_pool_backward, pool_backward_rule, max_pool_backward,
-     {grad_max_pool_backward<2, 2, 3>, "indices"}, kWindows, kAllowUneven},
+     {grad_max_pool_backward<2, 2>, "indices"}, kWindows, kAllowUneven},
     {"adaptive_max_pool3d"_op, meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
      {grad_max_pool<3>, "self result1"}, kWindows, kAllowUneven},
     {"adaptive_max_pool3d_backward"_op, meta_pool_backward, pool_backward_rule, max_pool_backward,
-     {grad_max_pool_backward<3, 2, 3>, "indices"}, kWindows, kAllowUneven},
+     {grad_max_pool_backward<3, 2>, "indices"}, kWindows, kAllowUneven},
     {"avg_pool1d"_op, meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {grad_avg_pool1d, "self"},
      kLinearMap, kAllowUneven},
     {"avg_pool2d"_op, meta_avg_pool, mean_pool_rule, KernelId::kAvgPool,
@@ -406,23 +402,23 @@ constexpr Row kPoolRows[] = {
      KernelId::kAvgPoolBackward, {grad_avg_pool_backward<"avg_pool3d">, ""}, kWindows,
      kAllowUneven},
     {"fractional_max_pool2d"_op, meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
-     {grad_max_pool<2, 2>, "self result1"}, kWindows, kAllowUneven},
+     {grad_max_pool<2>, "self result1"}, kWindows, kAllowUneven},
     {"fractional_max_pool2d_backward"_op, meta_pool_backward, pool_backward_rule, max_pool_backward,
-     {grad_max_pool_backward<2, 4, 3>, "indices"}, kWindows, kAllowUneven},
+     {grad_max_pool_backward<2, 4>, "indices"}, kWindows, kAllowUneven},
     {"fractional_max_pool3d"_op, meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
-     {grad_max_pool<3, 2>, "self result1"}, kWindows, kAllowUneven},
+     {grad_max_pool<3>, "self result1"}, kWindows, kAllowUneven},
     {"fractional_max_pool3d_backward"_op, meta_pool_backward, pool_backward_rule, max_pool_backward,
-     {grad_max_pool_backward<3, 4, 3>, "indices"}, kWindows, kAllowUneven},
+     {grad_max_pool_backward<3, 4>, "indices"}, kWindows, kAllowUneven},
     {"max_pool1d_with_indices"_op, meta_max_pool, max_pool_rule, KernelId::kMaxPool,
      {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
     {"max_pool2d_with_indices"_op, meta_max_pool, max_pool_rule, KernelId::kMaxPool,
      {grad_max_pool<2>, "self result1"}, kWindows, kAllowUneven},
     {"max_pool2d_with_indices_backward"_op, meta_pool_backward, pool_backward_rule,
-     max_pool_backward, {grad_max_pool_backward<2, 7, 3>, "indices"}, kWindows},
+     max_pool_backward, {grad_max_pool_backward<2, 7>, "indices"}, kWindows},
     {"max_pool3d_with_indices"_op, meta_max_pool, max_pool_rule, KernelId::kMaxPool,
      {grad_max_pool<3>, "self result1"}, kWindows, kAllowUneven},
     {"max_pool3d_with_indices_backward"_op, meta_pool_backward, pool_backward_rule,
-     max_pool_backward, {grad_max_pool_backward<3, 7, 3>, "indices"}, kWindows, kAllowUneven},
+     max_pool_backward, {grad_max_pool_backward<3, 7>, "indices"}, kWindows, kAllowUneven},
     {"max_unpool2d"_op, meta_unpool, max_pool_rule, unpool, {grad_unpool<2>, "indices"}, kWindows},
     {"max_unpool3d"_op, meta_unpool, max_pool_rule, unpool, {grad_unpool<3>, "indices"}, kWindows},
 };

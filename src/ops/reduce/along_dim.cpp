@@ -178,24 +178,20 @@ Expression sum_along(const GradContext& context, const Expression& x) {
 
 Gradients grad_log_softmax_backward(const GradContext& context) {
   const Expression shares = in(context, 1).of("aten::exp"), g = flowing(context);
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = g - sum_along(context, g * shares);
-  if (context.needs(1)) {
-    gradients[1] = (-(g * shares)).times(sum_along(context, in(context, 0)));
-  }
-  return gradients;
+  return each(
+      context, [&] { return g - sum_along(context, g * shares); },
+      [&] { return (-(g * shares)).times(sum_along(context, in(context, 0))); });
 }
 
 Gradients grad_softmax_backward(const GradContext& context) {
   const Expression shares = in(context, 1), g = flowing(context), given = in(context, 0);
   const Expression along = sum_along(context, g * shares);
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = (g - along) * shares;
-  if (context.needs(1)) {
-    const Expression through = g * sum_along(context, given * shares);
-    gradients[1] = (g * given - through).minus(given * along);
-  }
-  return gradients;
+  return each(
+      context, [&] { return (g - along) * shares; },
+      [&] {
+        const Expression through = g * sum_along(context, given * shares);
+        return (g * given - through).minus(given * along);
+      });
 }
 
 // An element is part of all later sums, so it gets the sum of their gradients.

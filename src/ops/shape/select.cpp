@@ -444,21 +444,17 @@ Results put(Calls& calls, const OpRow& row, const Arguments& args) {
 // src and self.
 template <FixedText scatter, FixedText view>
 Gradients grad_put(const GradContext& context) {
-  Gradients gradients(2);
-  const Arguments place(context.inputs.begin() + 2, context.inputs.end());
-  if (context.needs(0)) {
-    Arguments args{context.grads[0], zeros_like(context.calls, input(context, 1))};
-    args.insert(args.end(), place.begin(), place.end());
-    gradients[0] =
-        cast_like(context.calls, context.calls.one(scatter, std::move(args)), input(context, 0));
-  }
-  if (context.needs(1)) {
-    Arguments args{context.grads[0]};
-    args.insert(args.end(), place.begin(), place.end());
-    gradients[1] =
-        cast_like(context.calls, context.calls.one(view, std::move(args)), input(context, 1));
-  }
-  return gradients;
+  const auto at_place = [&](std::string_view op, Arguments args) {
+    args.insert(args.end(), context.inputs.begin() + 2, context.inputs.end());
+    return context.calls.one(op, std::move(args));
+  };
+  const DTensor& gradient = context.grads[0];
+  return each(
+      context,
+      [&] {
+        return at_place(scatter, {gradient, zeros_like(context.calls, input(context, 1))});
+      },
+      [&] { return at_place(view, {gradient}); });
 }
 
 // Sorted by name.

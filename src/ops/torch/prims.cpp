@@ -66,10 +66,8 @@ Results divided(Calls& calls, const OpRow&, const Arguments& args) {
 
 Gradients grad_divided(const GradContext& context) {
   const Expression a = in(context, 0), b = in(context, 1), share = flowing(context) / b;
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, share, a);
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, -(share * a / b), b);
-  return gradients;
+  return each(
+      context, [&] { return share; }, [&] { return -(share * a / b); });
 }
 
 // Sorted by name.
