@@ -262,9 +262,10 @@ std::vector<RuleRow> rule_like(const RuleContext& context) {
 }
 
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
-                    std::size_t inputs) {
+                    std::size_t inputs, std::size_t others) {
   for (const char* kind = kinds; *kind != '\0'; ++kind) {
     rows.push_back(uniform_row(placement_of_letter(*kind), outputs, inputs));
+    rows.back().inputs.resize(inputs + others, whole());
   }
 }
 

@@ -24,9 +24,9 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 /// whole values.
 std::vector<RuleRow> rule_like(const RuleContext& context);
 /// Appends, per letter of `kinds` (s sum, a avg, x max, n min, r replicate), a row where that
-/// partial passes from every input to every output.
+/// partial passes from every input to every output; `others`: inputs behind them that are whole.
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
-                    std::size_t inputs);
+                    std::size_t inputs, std::size_t others = 0);
 RulePlacement placement_of_letter(char letter);
 
 // Words in which families write rows: any kind of shard of `dim`, a plain one, everything on every

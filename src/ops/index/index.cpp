@@ -151,9 +151,7 @@ Rows rule_index_select(const RuleContext& context) {
     if (d != dim) rows.push_back({{any(d)}, {any(d), whole()}});
   }
   rows.push_back({{any(dim)}, {whole(), any(0)}});
-  for (const char letter : {'s', 'a', 'n', 'x'}) {
-    rows.push_back({{placement_of_letter(letter)}, {placement_of_letter(letter), whole()}});
-  }
+  append_passing(rows, "sanx", 1, 1, 1);
   return rows;
 }
 

@@ -69,10 +69,7 @@ OutputMetas meta_grid_sampler_backward(const MetaArgs& args) {
 
 std::vector<RuleRow> grid_sampler_rule(const RuleContext&) {
   std::vector<RuleRow> rows{uniform_row(any(0), 1, 2)};
-  for (const char kind : {'s', 'a'}) {
-    const RulePlacement pending = placement_of_letter(kind);
-    rows.push_back({{pending}, {pending, whole()}});
-  }
+  append_passing(rows, "sa", 1, 1, 1);
   return rows;
 }
 

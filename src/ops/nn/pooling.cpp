@@ -235,11 +235,7 @@ std::vector<RuleRow> max_pool_rule(const RuleContext& context) { return pool_row
 /// Linear in the gradient, the first operand.
 std::vector<RuleRow> pool_backward_rule(const RuleContext& context) {
   std::vector<RuleRow> rows = pool_rows(context, "");
-  for (const char kind : {'s', 'a'}) {
-    RuleRow row = uniform_row(whole(), 1, context.tensors.size());
-    row.outputs[0] = row.inputs[0] = placement_of_letter(kind);
-    rows.push_back(std::move(row));
-  }
+  append_passing(rows, "sa", 1, 1, context.tensors.size() - 1);
   return rows;
 }
 

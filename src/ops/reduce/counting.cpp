@@ -29,9 +29,7 @@ std::vector<RuleRow> bucketize_rule(const RuleContext& context) {
     rows.push_back({{any(dim)}, {any(dim), whole()}});
   }
   rows.push_back({{sum()}, {whole(), any(0)}});
-  for (const char kind : {'x', 'n'}) {
-    rows.push_back({{placement_of_letter(kind)}, {placement_of_letter(kind), whole()}});
-  }
+  append_passing(rows, "xn", 1, 1, 1);
   return rows;
 }
 

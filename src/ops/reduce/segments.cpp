@@ -111,11 +111,7 @@ std::vector<RuleRow> segment_rule(const RuleContext& context) {
 
 /// Terms of the first tensor give terms of the result.
 void append_terms(std::vector<RuleRow>& rows, const RuleContext& context) {
-  for (const char kind : {'s', 'a'}) {
-    RuleRow row{{placement_of_letter(kind)}, {placement_of_letter(kind)}};
-    while (row.inputs.size() < context.tensors.size()) row.inputs.push_back(whole());
-    rows.push_back(std::move(row));
-  }
+  append_passing(rows, "sa", 1, 1, context.tensors.size() - 1);
 }
 
 /// Sums of terms are terms of sums, where nothing is added to them.
