@@ -102,8 +102,8 @@ void wait_for_operands(const KernelCall& call) {
 struct Gpu {
   Gpu(const Table& functions, int ordinal) : table(functions) {
     if (const Failure failure = table.open(ordinal, &context)) {
-      throw Error(ErrorKind::kUnsupported, fmt::format("no GPU {} to run on: {}", ordinal, failure))
-          .with("fix", "shardlab doctor says which GPUs and drivers are found");
+      fail(ErrorKind::kUnsupported, Fix{"shardlab doctor says which GPUs and drivers are found"},
+           "no GPU {} to run on: {}", ordinal, failure);
     }
   }
   ~Gpu() { table.close(context); }

@@ -82,10 +82,8 @@ std::string who_is_missing(const Launcher& launcher, std::chrono::milliseconds j
 
 const Api* open_api() {
   if (launcher_here() == nullptr) {
-    throw Error(ErrorKind::kRuntime,
-                "backend mpi runs each rank in a process, and no launcher started "
-                "the others")
-        .with("fix", "mpirun -n RANKS in front of the command");
+    fail(ErrorKind::kRuntime, Fix{"mpirun -n RANKS in front of the command"},
+         "backend mpi runs each rank in a process, and no launcher started the others");
   }
   void* function = backends::module_function(
       "shardlab_mpi", kTableSymbol,

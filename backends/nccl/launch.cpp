@@ -99,10 +99,9 @@ std::uint16_t port_of(const std::string& job) {
 void find_rank_zero_by_hand(const Lookup& lookup, const Starter&, Launch& launch) {
   const std::optional<std::string> host = lookup("MASTER_ADDR");
   if (!host && launch.size > 1) {
-    throw Error(ErrorKind::kValue, "MASTER_ADDR is not set: where is rank 0?")
-        .with("fix",
-              "start the ranks with torchrun, srun or mpirun, or set MASTER_ADDR and "
-              "MASTER_PORT to the host and a free port of rank 0");
+    fail(Fix{"start the ranks with torchrun, srun or mpirun, or set MASTER_ADDR and MASTER_PORT to "
+             "the host and a free port of rank 0"},
+         "MASTER_ADDR is not set: where is rank 0?");
   }
   launch.host = host.value_or("127.0.0.1");
   launch.job = lookup("TORCHELASTIC_RUN_ID").value_or("by hand");
@@ -140,12 +139,9 @@ void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Laun
     // Inside a job of Slurm's, ranks begin on the first of its hosts.
     const std::optional<std::string> list = lookup("SLURM_JOB_NODELIST");
     if (!list) {
-      throw Error(ErrorKind::kValue, fmt::format("{} started ranks on several hosts: where is "
-                                                 "rank 0?",
-                                                 starter.name))
-          .with("fix",
-                "set MASTER_ADDR to the host of rank 0 on all of them (mpirun -x "
-                "MASTER_ADDR=HOST, mpiexec -genv MASTER_ADDR HOST)");
+      fail(Fix{"set MASTER_ADDR to the host of rank 0 on all of them (mpirun -x MASTER_ADDR=HOST, "
+               "mpiexec -genv MASTER_ADDR HOST)"},
+           "{} started ranks on several hosts: where is rank 0?", starter.name);
     }
     host = first_host(*list);
   }
@@ -206,10 +202,9 @@ std::optional<Launch> rank_zero_of(const Lookup& lookup) {
 Launch launch_of(const Lookup& lookup) {
   const Starter* const starter = starter_in(lookup);
   if (starter == nullptr) {
-    throw Error(ErrorKind::kValue, "nothing says which rank this process is")
-        .with("fix",
-              "start the ranks with torchrun, srun or mpirun, or set RANK, WORLD_SIZE, "
-              "LOCAL_RANK, MASTER_ADDR and MASTER_PORT");
+    fail(Fix{"start the ranks with torchrun, srun or mpirun, or set RANK, WORLD_SIZE, LOCAL_RANK, "
+             "MASTER_ADDR and MASTER_PORT"},
+         "nothing says which rank this process is");
   }
   Launch launch;
   launch.by = starter->name;

@@ -40,8 +40,7 @@ void* open_any(std::span<const char* const> names) {
 }
 
 [[noreturn]] void refuse_missing(const char* what, const std::string& why, const char* fix) {
-  throw Error(ErrorKind::kUnsupported, fmt::format("backend nccl finds no {}: {}", what, why))
-      .with("fix", fix);
+  fail(ErrorKind::kUnsupported, Fix{fix}, "backend nccl finds no {}: {}", what, why);
 }
 
 // The functions of Api, in its order.

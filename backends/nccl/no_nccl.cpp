@@ -7,8 +7,8 @@ namespace shardlab::nccl {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorKind::kUnsupported, "this build has no backend nccl")
-      .with("fix", "meson configure build -Dnccl=auto, then build again");
+  fail(ErrorKind::kUnsupported, Fix{"meson configure build -Dnccl=auto, then build again"},
+       "this build has no backend nccl");
 }
 
 }  // namespace

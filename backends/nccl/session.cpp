@@ -69,9 +69,9 @@ Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64
                  std::chrono::milliseconds patience)
     : side_(side), peers_(peers), patience_(patience) {
   if (something_is_left()) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("rank {} is still inside of NCCL, since an earlier run failed", rank))
-        .with("fix", "end the process, which frees the other ranks, and start the job again");
+    fail(ErrorKind::kRuntime,
+         Fix{"end the process, which frees the other ranks, and start the job again"},
+         "rank {} is still inside of NCCL, since an earlier run failed", rank);
   }
   check_device(device, devices_of(api, rank), rank);
   Lane lane{.api = api, .device = device, .version = 0, .stream = nullptr, .rank = rank};

@@ -47,24 +47,22 @@ void* module_function(std::string_view name, const char* symbol, std::string_vie
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     void* function = module == nullptr ? nullptr : dlsym(module, symbol);
     if (function != nullptr) return function;
-    throw Error(ErrorKind::kUnsupported, fmt::format("{} cannot be loaded: {}", file, dlerror()))
-        .with("fix", std::string(fix));
+    fail(ErrorKind::kUnsupported, Fix{std::string(fix)}, "{} cannot be loaded: {}", file,
+         dlerror());
   }
   // A program of the user's, and the installation that it was built against has been moved.
   std::error_code unreadable;
   const std::string installed = installed_modules();
   if (program_path().filename() != "shardlab" && !fs::exists(installed, unreadable)) {
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{} is not found: shardlab was installed in {}, which does not exist",
-                            file, installed))
-        .with("fix",
-              fmt::format("set SHARDLAB_MODULES to the folder lib/shardlab of the installation, if "
-                          "it was moved; else {}",
-                          fix));
+    fail(ErrorKind::kUnsupported,
+         Fix{fmt::format("set SHARDLAB_MODULES to the folder lib/shardlab of the installation, if "
+                         "it was moved; else {}",
+                         fix)},
+         "{} is not found: shardlab was installed in {}, which does not exist", file, installed);
   }
-  throw Error(ErrorKind::kUnsupported, fmt::format("this build has no {}", file))
-      .with("fix",
-            fmt::format("{}; SHARDLAB_MODULES names the folder of one that is elsewhere", fix));
+  fail(ErrorKind::kUnsupported,
+       Fix{fmt::format("{}; SHARDLAB_MODULES names the folder of one that is elsewhere", fix)},
+       "this build has no {}", file);
 }
 
 std::string program_in(const std::string& folders, const std::string& name) {

@@ -71,8 +71,7 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text) {
         equals != std::string::npos && equals > 0 &&
         std::from_chars(item.data() + equals + 1, last, size) == std::from_chars_result{last, {}};
     if (!number) {
-      throw Error(ErrorKind::kValue, fmt::format("can't read \"{}\" in \"{}\"", item, text))
-          .with("fix", "name every dim with its size: x=2,y=3");
+      fail(Fix{"name every dim with its size: x=2,y=3"}, "can't read \"{}\" in \"{}\"", item, text);
     }
     dims.push_back({std::string(item.substr(0, equals)), size});
   }
@@ -171,9 +170,8 @@ DTensor distribute_tensor(Operand value, const MeshLayout* mesh, std::string_vie
 
 const DTensorSpec& spec_of(const DTensor& x) {
   if (x.distributed()) return *x.spec();
-  throw Error(ErrorKind::kValue,
-              fmt::format("{} is a plain tensor; it must be distributed", type_string(x)))
-      .with("fix", "distribute it first: that places it on a mesh");
+  fail(Fix{"distribute it first: that places it on a mesh"},
+       "{} is a plain tensor; it must be distributed", type_string(x));
 }
 
 DTensor redistribute(Operand x, const Placements& placements, const RedistributeOptions& options,

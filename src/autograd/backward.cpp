@@ -333,10 +333,10 @@ void drop_grad(const DTensor& leaf) {
 
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
   if (records(graph)) {
-    throw Error(ErrorKind::kUnsupported,
-                "backward: a leaf cannot hold a gradient that is recorded, which holds the leaf")
-        .with("fix", in_language("gradients(loss, inputs, {}, Graph::kCreate) gives them instead",
-                                 "grad(loss, inputs, create_graph=True) gives them instead"));
+    fail(ErrorKind::kUnsupported,
+         Fix{in_language("gradients(loss, inputs, {}, Graph::kCreate) gives them instead",
+                         "grad(loss, inputs, create_graph=True) gives them instead")},
+         "backward: a leaf cannot hold a gradient that is recorded, which holds the leaf");
   }
   DTensor gradient;
   {

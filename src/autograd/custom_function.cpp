@@ -31,10 +31,9 @@ class OnceNode final : public GradNode {
     for (const DTensor& gradient : gradients) connect(gradient);
   }
   std::vector<DTensor> run(std::span<const DTensor>, Graph) override {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("{}: differentiated twice, and its backward is once_differentiable",
-                            function_->name))
-        .with("fix", "leave once_differentiable out, if backward is made of ops with gradients");
+    fail(ErrorKind::kRuntime,
+         Fix{"leave once_differentiable out, if backward is made of ops with gradients"},
+         "{}: differentiated twice, and its backward is once_differentiable", function_->name);
   }
 
  private:
@@ -89,9 +88,9 @@ class CustomNode final : public GradNode {
 
   std::vector<DTensor> saved() const {
     if (freed_) {
-      throw Error(ErrorKind::kRuntime,
-                  fmt::format("{}: what it saved for backward is gone", function_->name))
-          .with("fix", "keep the graph of the first backward: retain_graph=True, Graph::kRetain");
+      fail(ErrorKind::kRuntime,
+           Fix{"keep the graph of the first backward: retain_graph=True, Graph::kRetain"},
+           "{}: what it saved for backward is gone", function_->name);
     }
     std::vector<DTensor> values;
     for (std::size_t i = 0; i < saved_.size(); ++i) values.push_back(unpacked(i));
@@ -183,12 +182,10 @@ class CustomNode final : public GradNode {
     const auto extra = found.begin() + std::ssize(arguments_);
     const bool missing = found.size() < arguments_.size();
     if (missing || std::any_of(extra, found.end(), [](const DTensor& x) { return x.defined(); })) {
-      throw Error(ErrorKind::kRuntime,
-                  fmt::format("{}: backward gave {} gradients, forward has {} arguments",
-                              function_->name, found.size(), arguments_.size()))
-          .with("fix",
-                "return one gradient for each argument of forward, None for those that need "
-                "none");
+      fail(ErrorKind::kRuntime,
+           Fix{"return one gradient for each argument of forward, None for those that need none"},
+           "{}: backward gave {} gradients, forward has {} arguments", function_->name,
+           found.size(), arguments_.size());
     }
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       if (arguments_[i].defined() || !found[i].defined()) continue;

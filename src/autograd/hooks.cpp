@@ -25,9 +25,9 @@ void check_replacement(const DTensor& before, const DTensor& after) {
   const auto said = [](const DTensor& x) {
     return fmt::format("{} {}", x.distributed() ? "the distributed" : "the plain", type_string(x));
   };
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("a hook gives {} for the gradient, {}", said(after), said(before)))
-      .with("fix", "give a gradient of the same shape, dtype and mesh, or None to keep it");
+  fail(ErrorKind::kRuntime,
+       Fix{"give a gradient of the same shape, dtype and mesh, or None to keep it"},
+       "a hook gives {} for the gradient, {}", said(after), said(before));
 }
 
 // Zeros with the placements of a tensor, without any reduction pending.

@@ -65,9 +65,8 @@ void refuse_constants(const OpRow& row, const GradientReads& reads, ArgumentSet 
   if (refused == 0) return;
   const auto index = static_cast<std::size_t>(std::countr_zero(refused));
   const std::string_view name = row.op.arguments[index].name;
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("{}: has no gradient with respect to {}", row.name(), name))
-      .with("fix", fmt::format("{}.detach() requires none", name));
+  fail(ErrorKind::kRuntime, Fix{fmt::format("{}.detach() requires none", name)},
+       "{}: has no gradient with respect to {}", row.name(), name);
 }
 
 }  // namespace
@@ -86,11 +85,9 @@ DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of
                         std::string_view op, std::string_view argument, std::string_view fix) {
   if (gradient.shape() == of.shape() && gradient.dtype() == of.dtype()) return gradient;
   if (!stretches_to(of.shape(), gradient.shape())) {
-    throw Error(
-        ErrorKind::kRuntime,
-        fmt::format("{}: the gradient of {} has the shape [{}], its tensor has [{}]", op, argument,
-                    text_of_list(gradient.shape(), ", "), text_of_list(of.shape(), ", ")))
-        .with("fix", std::string(fix));
+    fail(ErrorKind::kRuntime, Fix{std::string(fix)},
+         "{}: the gradient of {} has the shape [{}], its tensor has [{}]", op, argument,
+         text_of_list(gradient.shape(), ", "), text_of_list(of.shape(), ", "));
   }
   return grad::sum_to(calls, gradient, of);
 }
@@ -234,8 +231,8 @@ std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph gr
     return one_kernel_ ? with_zeros(calls_of(graph), grads, std::move(found)) : found;
   }
   if (!definition.gradient) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
-        .with("fix", "detach the input that needs no gradient");
+    fail(ErrorKind::kUnsupported, Fix{"detach the input that needs no gradient"},
+         "{}: no gradient for this op", row_->name());
   }
   const auto needs = [this](std::size_t index) { return edges()[index].wanted(); };
   Calls& calls = calls_of(graph);

@@ -171,10 +171,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
 
 // D-39: a rank outside of the mesh has no value for a result that the op left out.
 [[noreturn]] void refuse_absent(const OpRow& row) {
-  throw Error(
-      ErrorKind::kUnsupported,
-      fmt::format("{}: a result that is left out has no value outside the mesh", row.name()))
-      .with("fix", "ask for all results, or use a mesh of the whole world");
+  fail(ErrorKind::kUnsupported, Fix{"ask for all results, or use a mesh of the whole world"},
+       "{}: a result that is left out has no value outside the mesh", row.name());
 }
 
 // D-53: the result of a local program whose rule left the spec out.

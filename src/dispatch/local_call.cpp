@@ -232,12 +232,9 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
         outputs[i].dtype() == meta.dtype) {
       continue;
     }
-    throw Error(
-        ErrorKind::kInternal,
-        fmt::format("{}: its local program gave {} as result {}, its metadata function {}",
-                    row.name(), outputs[i].defined() ? type_string(outputs[i].meta()) : "None", i,
-                    type_string(meta)))
-        .with("fix", "make both agree for pieces of every size, empty ones included");
+    fail(ErrorKind::kInternal, Fix{"make both agree for pieces of every size, empty ones included"},
+         "{}: its local program gave {} as result {}, its metadata function {}", row.name(),
+         outputs[i].defined() ? type_string(outputs[i].meta()) : "None", i, type_string(meta));
   }
   return outputs;
 }
@@ -273,12 +270,10 @@ std::string local_program(const OpRow& row) {
 [[noreturn]] void refuse_piece(const LocalCall& call, std::size_t i, const OutputMeta& wanted,
                                const std::string& given) {
   const std::string expected = wanted.present ? type_string(wanted.meta) : "None";
-  throw Error(ErrorKind::kValue,
-              fmt::format("{} gave {} as result {}, the piece of this rank is {}",
-                          local_program(*call.row), given, i, expected))
-      .with("fix",
-            "return this rank's piece as the rule places the result, of every size: pieces "
-            "may be shorter than others, and empty");
+  fail(Fix{"return this rank's piece as the rule places the result, of every size: pieces may be "
+           "shorter than others, and empty"},
+       "{} gave {} as result {}, the piece of this rank is {}", local_program(*call.row), given, i,
+       expected);
 }
 
 // A result that shares an operand's memory becomes a copy: writing to one is not writing to both.
@@ -377,9 +372,8 @@ LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision
     const InsideOp inside;
     const Results results = given_by_user(call, decision);
     if (results.size() != metas.size()) {
-      throw Error(ErrorKind::kValue, fmt::format("{} gave {} results, the op has {}",
-                                                 local_program(row), results.size(), metas.size()))
-          .with("fix", "return a piece of each result");
+      fail(Fix{"return a piece of each result"}, "{} gave {} results, the op has {}",
+           local_program(row), results.size(), metas.size());
     }
     for (std::size_t i = 0; i < metas.size(); ++i) {
       outputs.push_back(piece_of(call, i, results[i], metas[i]));
@@ -448,21 +442,19 @@ void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
     // An out-variant is given the sizes of the whole, which its kernel does not read.
     const bool sized_by_out = call.row->base != nullptr && call.row->out_variant();
     if (sized_by_out || has_empty_piece(call) || !has_elements(metas)) return;
-    throw Error(ErrorKind::kInternal,
-                fmt::format("{}: the pieces of this rank do not fit together: {}", call.row->name(),
-                            error.summary()))
-        .with("fix", "correct the op's sharding rule: it takes inputs that are cut apart");
+    fail(ErrorKind::kInternal,
+         Fix{"correct the op's sharding rule: it takes inputs that are cut apart"},
+         "{}: the pieces of this rank do not fit together: {}", call.row->name(), error.summary());
   }
   for (std::size_t i = 0; i < std::min(made.size(), metas.size()); ++i) {
     if (!made[i].present || !metas[i].present || made[i].meta.shape == metas[i].meta.shape) {
       continue;
     }
-    throw Error(ErrorKind::kInternal,
-                fmt::format("{}: the placements make result {} [{}] on this rank, its inputs make "
-                            "it [{}]",
-                            call.row->name(), i, text_of_list(metas[i].meta.shape, ", "),
-                            text_of_list(made[i].meta.shape, ", ")))
-        .with("fix", "correct the op's sharding rule: its output is not placed as its inputs are");
+    fail(ErrorKind::kInternal,
+         Fix{"correct the op's sharding rule: its output is not placed as its inputs are"},
+         "{}: the placements make result {} [{}] on this rank, its inputs make it [{}]",
+         call.row->name(), i, text_of_list(metas[i].meta.shape, ", "),
+         text_of_list(made[i].meta.shape, ", "));
   }
 }
 
@@ -473,8 +465,8 @@ LocalTensors run_local(const LocalCall& call, const OutputMetas& metas) {
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel();
   // A row that computes nothing has only shapes.
   if (kernel == KernelId::kNone && !call.device->shape_only()) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
-        .with("fix", "shardlab ops lists the ops that run");
+    fail(ErrorKind::kUnsupported, Fix{"shardlab ops lists the ops that run"},
+         "{}: no kernel for this op", row.name());
   }
   return run_kernel(call, kernel, metas);
 }

@@ -179,10 +179,9 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
     }
     const SchemaArgument& declared = row.op.arguments[slot.argument];
     if (declared.alias.write && !only_read(row, slot.argument)) {
-      throw Error(ErrorKind::kRuntime,
-                  fmt::format("{}: in-place would need {} to change its placements", row.name(),
-                              declared.name))
-          .with("fix", "redistribute it first, or use the op that returns a new tensor");
+      fail(ErrorKind::kRuntime,
+           Fix{"redistribute it first, or use the op that returns a new tensor"},
+           "{}: in-place would need {} to change its placements", row.name(), declared.name);
     }
     const InUse<Plan> plan = current_rank().propagator->plans().find(slot.spec, want);
     check_implicit(call, slot, *plan);

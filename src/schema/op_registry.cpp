@@ -2,8 +2,6 @@
 // their identity (M-1). An unknown name is answered with the nearest ones, never with a guess.
 #include "schema/op_registry.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -57,10 +55,9 @@ RuntimeSchemaInfo default_info(const OpDescriptor& op) {
 void check_computable(const OpRow& row) {
   const bool view = row.view() != nullptr;
   if (!view && !row.has(kRandom)) return;
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("{}: no local program can compute an op that {}", row.name(),
-                          view ? "gives a view of its argument" : "draws numbers"))
-      .with("fix", "leave the rule without a local program");
+  fail(ErrorKind::kUnsupported, Fix{"leave the rule without a local program"},
+       "{}: no local program can compute an op that {}", row.name(),
+       view ? "gives a view of its argument" : "draws numbers");
 }
 
 }  // namespace
@@ -159,8 +156,7 @@ const OpRow& OpRegistry::at(std::string_view name) const {
   std::string names;
   for (const OpRow* row : overloads(wanted)) names += (names.empty() ? "" : ", ") + row->name();
   if (!names.empty()) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{} has no default overload", wanted))
-        .with("fix", "name one: " + names);
+    fail(ErrorKind::kUnsupported, Fix{"name one: " + names}, "{} has no default overload", wanted);
   }
   // The closest ones, in alphabetical order, so that the answer does not depend on the tables'
   // order.
@@ -173,8 +169,9 @@ const OpRow& OpRegistry::at(std::string_view name) const {
   for (std::size_t i = 0; i < shown && near[i].first == near[0].first; ++i) {
     names += (i > 0 ? ", " : "") + near[i].second;
   }
-  throw Error(ErrorKind::kUnsupported, fmt::format("{}: no such op is registered", wanted))
-      .with("fix", names.empty() ? "register ops first" : "the nearest registered ops: " + names);
+  fail(ErrorKind::kUnsupported,
+       Fix{names.empty() ? "register ops first" : "the nearest registered ops: " + names},
+       "{}: no such op is registered", wanted);
 }
 
 const std::vector<const OpRow*>& OpRegistry::overloads(std::string_view base) const {

@@ -171,8 +171,7 @@ ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
                           const GivenArguments& given, std::span<const TorchSpelling> spellings) {
   const auto& overloads = registry.overloads(base);
   if (overloads.empty() && spellings.empty()) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("unknown op '{}'", base))
-        .with("fix", suggest(base, op_names(registry)));
+    fail(ErrorKind::kUnsupported, Fix{suggest(base, op_names(registry))}, "unknown op '{}'", base);
   }
   const bool wants_out = std::ranges::any_of(
       given.keywords, [](const auto& keyword) { return keyword.first == "out"; });

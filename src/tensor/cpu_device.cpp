@@ -245,9 +245,8 @@ BufferRef CpuDevice::allocate(std::size_t size_bytes) {
                     bytes_.roughly_held() <= most_bytes_ - static_cast<std::int64_t>(size_bytes);
   const BlockCache::Block block = fits ? block_of(size_bytes + kOverhead) : BlockCache::Block{};
   if (block.memory == nullptr) {
-    throw Error(ErrorKind::kRuntime, fmt::format("device cpu {} {} bytes; {} bytes are held",
-                                                 kCannotAllocate, size_bytes, bytes_.held()))
-        .with("fix", "use smaller tensors or fewer ranks");
+    fail(ErrorKind::kRuntime, Fix{"use smaller tensors or fewer ranks"},
+         "device cpu {} {} bytes; {} bytes are held", kCannotAllocate, size_bytes, bytes_.held());
   }
   const auto first = reinterpret_cast<std::uintptr_t>(block.memory) + kOverhead;
   void* data = reinterpret_cast<void*>(first / kAlignment * kAlignment);
