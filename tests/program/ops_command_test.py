@@ -16,10 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def name_at(place):
-    """The name that a row begins with at "src/ops/elementwise/elementary.cpp:398"."""
+    """The name of the row at "src/ops/elementwise/elementary.cpp:398": "abs"_op, or the first."""
     path, _, line = place.rpartition(":")
     text = (ROOT / path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
-    row = re.match(r'\s*(?:\{|\w+[(<])"([\w:.]+)', text)
+    row = re.search(r'"([\w:.]+)"_op', text) or re.match(r'\s*(?:\{|\w+[(<])"([\w:.]+)', text)
     return row[1] if row else text
 
 
