@@ -337,9 +337,7 @@ std::vector<double> factors_of_loss(const RecordingBlame& blame) {
   std::vector<double> all;
   if (blame.first_factor == 1) return all;
   const auto add = [&](double own) {
-    const auto is_own = [&](double factor) {
-      return std::fabs(factor - own) <= 1e-3 * std::fabs(factor);
-    };
+    const auto is_own = [&](double factor) { return is_same_factor(factor, own); };
     if (!is_own(1) && all.size() < kMostFactors && std::ranges::none_of(all, is_own))
       all.push_back(own);
   };

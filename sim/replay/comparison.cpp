@@ -24,7 +24,6 @@ constexpr double kTiny = 1e-300;
 constexpr double kAmplifiedDrift = 16;  // times the error of the operands
 constexpr double kMostDriftOfGradients = 1e-2;
 constexpr double kMeaning = 8;     // times what is allowed
-constexpr double kFactor = 1e-3;   // as a part of a factor: two of them are one
 constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
 
 double term_rounding(DType dtype) {
@@ -140,8 +139,7 @@ void as_share(Explained& all) {
 }
 
 bool same_cause(const Explained& a, const Explained& b) {
-  return a.held == b.held && a.largest == b.largest &&
-         std::fabs(a.factor - b.factor) <= kFactor * std::fabs(a.factor) &&
+  return a.held == b.held && a.largest == b.largest && is_same_factor(a.factor, b.factor) &&
          a.groups.name == b.groups.name;
 }
 
@@ -566,9 +564,9 @@ void RecordingComparison::of_gradient(const ComparedPoint& point,
   const auto own = gradients_.find(name);
   const bool same = before != nullptr && same_cause(before->cause, value.cause);
   // All gradients have the factor of a loss, until one that is made of them has not.
-  const bool of_loss = before != nullptr && before->cause.held == ValueHeld::kScaled &&
-                       first_factor_ &&
-                       std::fabs(before->cause.factor - *first_factor_) <= kFactor * *first_factor_;
+  const bool of_loss =
+      before != nullptr && before->cause.held == ValueHeld::kScaled && first_factor_ &&
+      std::fabs(before->cause.factor - *first_factor_) <= kSameFactor * *first_factor_;
   const bool flows = point.kind == PointKind::kFlow;
   const bool usual =
       of_loss && !flows && before->point.kind == PointKind::kFlow && !adds_up(before->point.op);

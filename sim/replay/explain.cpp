@@ -444,13 +444,17 @@ class Explainer : private Matcher {
   }
 };
 
-// With that of all ranks that have the value, if it is none of them.
-std::vector<RankGroups> with_group_of(const Ranks& ranks, std::vector<RankGroups> groups) {
+// The groups, with that of all ranks that have the value if it is none of them: then in `room`.
+const std::vector<RankGroups>& with_group_of(const Ranks& ranks,
+                                             const std::vector<RankGroups>& groups,
+                                             std::vector<RankGroups>& room) {
   const bool known = ranks.size() < 2 || std::ranges::any_of(groups, [&](const RankGroups& one) {
                        return one.groups.size() == 1 && one.groups[0] == ranks;
                      });
-  if (!known) groups.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
-  return groups;
+  if (known) return groups;
+  room = groups;
+  room.push_back({.name = ranks_text(ranks), .groups = {ranks}, .of_value = true});
+  return room;
 }
 
 }  // namespace
@@ -468,6 +472,10 @@ bool are_equal(const std::vector<PointPart>& parts) {
   return std::ranges::all_of(parts, [&](const PointPart& one) {
     return one.elements == parts[0].elements && one.shape == parts[0].shape;
   });
+}
+
+bool is_same_factor(double factor, double other) {
+  return std::fabs(factor - other) <= kSameFactor * std::fabs(factor);
 }
 
 std::vector<double> factors_of_parts(const PointPart& whole, double allowed,
@@ -502,15 +510,16 @@ std::optional<Dims> missing_element(const PointPart& whole, double allowed,
 
 Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                   const Ranks& ranks, const std::vector<RankGroups>& groups, bool open) {
-  return Explainer(whole, allowed, open).explain(parts, ranks, with_group_of(ranks, groups));
+  std::vector<RankGroups> room;
+  return Explainer(whole, allowed, open).explain(parts, ranks, with_group_of(ranks, groups, room));
 }
 
 double factor_of_sum(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
                      const Ranks& ranks, const std::vector<RankGroups>& groups) {
-  constexpr std::size_t kFewest = 4;    // less elements are a multiple by chance
-  constexpr double kSameFactor = 1e-3;  // as a part of it
+  constexpr std::size_t kFewest = 4;  // less elements are a multiple by chance
   if (whole.elements.size() < kFewest) return 1;
-  for (const RankGroups& one : with_group_of(ranks, groups)) {
+  std::vector<RankGroups> room;
+  for (const RankGroups& one : with_group_of(ranks, groups, room)) {
     std::vector<PointPart> sums;
     for (const Ranks& group : one.groups) {
       auto sum = reduced_over(group, parts, ranks);
@@ -518,9 +527,7 @@ double factor_of_sum(const PointPart& whole, double allowed, const std::vector<P
     }
     if (sums.size() * one.groups[0].size() != ranks.size()) continue;
     const std::vector<double> factors = factors_of_parts(whole, allowed, sums);
-    const auto is_first = [&](double factor) {
-      return std::fabs(factor - factors[0]) <= kSameFactor * std::fabs(factor);
-    };
+    const auto is_first = [&](double factor) { return is_same_factor(factor, factors[0]); };
     if (!factors.empty() && std::ranges::all_of(factors, is_first)) return factors[0];
   }
   return 1;

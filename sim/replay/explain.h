@@ -22,6 +22,9 @@ struct Explained {
   bool largest = false;    ///< of terms: the whole is not their sum, but the largest of them
 };
 
+constexpr double kSameFactor = 1e-3;  ///< as a part of a factor: two of them are one
+bool is_same_factor(double factor, double other);
+
 /// The error, as a part of the largest element, that rounding in a call of this dtype explains.
 double rounding_of(DType dtype);
 /// The same of a value, in its units.
