@@ -199,9 +199,11 @@ class Verification {
         by_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : std::int64_t{1};
     alone_ = {.options = alone_options(ReportedWorld::kTrue, runs)};
     const auto& known = run_.options.alone;
-    alone_.single = known && runs == 1 ? std::move(known->runs)
-                                       : run_alone(alone_.options, *run_.propagator, run_.options);
+    const bool first = known && runs == 1;
+    alone_.single =
+        first ? std::move(known->runs) : run_alone(alone_.options, *run_.propagator, run_.options);
     take_alone();
+    inputs_.one_device->knows_sharing = !first;
     run_reference();
     judgement_.values = verify_values(inputs_);
     if (in_doubt(judgement_.values)) {

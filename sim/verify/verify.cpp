@@ -101,8 +101,9 @@ class Listing {
       return held != nullptr && held->changed;
     };
     const auto& one = inputs_.one_device;
-    return std::ranges::any_of(inputs_.ranks, changed) ||
-           (one && std::ranges::any_of(one->single, changed));
+    const bool alone = one && std::ranges::any_of(one->single, changed);
+    if (one && !one->knows_sharing) return alone;
+    return alone || std::ranges::any_of(inputs_.ranks, changed);
   }
 
   void look_at(const RecordedValue& value) {

@@ -93,6 +93,8 @@ struct OneDeviceValues {
   /// follow from a collective can be confirmed, but not contradicted.
   bool other_shape = false;
   double largest = 0;  ///< finite number of the runs in f64, of programs with values in f64
+  /// It has followed the ranks in what a moved value shares with its source.
+  bool knows_sharing = true;
 };
 
 /// The program of [reference]. The last value of each name in the program is compared with the last
