@@ -187,11 +187,15 @@ class Namer {
 
   void note_metas_of(const Statement& statement) {
     if (statement.function) {
-      for (const Statement& one : statement.function->forward) note_metas_of(one);
+      const CallFunction& function = *statement.function;
+      for (const Statement& one : function.forward) note_metas_of(one);
       for (std::size_t i = 0; i < statement.outs.size(); ++i) {
-        const auto own = program_.metas.find(statement.function->results[i]);
-        if (own != program_.metas.end()) program_.metas[statement.outs[i]] = own->second;
+        const auto own = program_.metas.find(function.results[i]);
+        if (own == program_.metas.end()) continue;
+        program_.metas[statement.outs[i]] = own->second;
+        if (function.arrives[i]) program_.metas.try_emplace(*function.arrives[i], own->second);
       }
+      for (const Statement& one : function.backward) note_metas_of(one);
     }
     if (statement.kind == StatementKind::kGradient) {
       const TensorMeta of = program_.metas.at(statement.takes[0]);

@@ -439,10 +439,31 @@ class Planner {
       }
       std::size_t first = to.size();
       for (std::int64_t inside = 1; first > 0 && inside < from.back();) inside *= to[--first];
-      if (first < to.size() && to[first] % ranks != 0) {
+      if (first < to.size() && (to[first] % ranks != 0 || is_taken_apart(one.outs[0], first))) {
         plan_.before[{i, one.takes[0]}] = whole_over({tp});
       }
     }
+  }
+
+  // The dim of the value is unbound, or an entry of it selected: queries, keys and values of one
+  // layer. The cut of such a dim would leave each of them on one rank.
+  bool is_taken_apart(std::int32_t value, std::size_t dim) const {
+    return std::ranges::any_of(program_.statements, [&](const Statement& one) {
+      if (one.takes.empty() || one.outs.empty() || one.takes[0] != value) return false;
+      const auto rank = static_cast<std::int64_t>(program_.shape_of(value).size());
+      const auto at = [&](std::int64_t named) {
+        return static_cast<std::size_t>(named < 0 ? named + rank : named);
+      };
+      const std::string_view bare = one.bare();
+      if (bare == "unbind" || bare == "select") {
+        return at(static_cast<std::int64_t>(number_of(one, "dim").value_or(0))) == dim;
+      }
+      const GraphArgument* dims = bare == "permute" ? argument_of(one, "dims") : nullptr;
+      const auto* order = dims == nullptr ? nullptr : std::get_if<Dims>(&dims->value);
+      if (order == nullptr) return false;
+      const auto now = std::ranges::find(*order, dim, at);
+      return is_taken_apart(one.outs[0], static_cast<std::size_t>(now - order->begin()));
+    });
   }
 
   // The state that an optimizer keeps of a parameter has the parameter's placements.

@@ -27,8 +27,10 @@ const std::set<std::string_view> kOtherDType = {
 
 class Renewer {
  public:
-  explicit Renewer(CallProgram& program) : program_(program) {
-    for (auto* statements : {&program.statements, &program.updates}) {
+  Renewer(const CallProgram& program, std::vector<std::vector<Statement>*> passes,
+          const std::vector<std::int32_t>& results)
+      : program_(program) {
+    for (std::vector<Statement>* statements : passes) {
       for (Statement& one : *statements) order_.push_back(&one);
     }
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -41,13 +43,15 @@ class Renewer {
       }
       if (!one.no_grad) taped_.insert(one.outs.begin(), one.outs.end());
     }
-    for (const auto& [v, name] : program.recording->outputs) uses_[v].emplace(order_.size(), true);
+    for (const std::int32_t v : results) uses_[v].emplace(order_.size(), true);
     for (const auto& [v, meta] : program.metas) members_[group_of(v)].push_back(v);
   }
 
   void renew() {
     std::set<std::int32_t> made;
-    for (const CallInput& input : program_.inputs) made.insert(input.value);
+    for (const auto& [v, uses] : uses_) {
+      if (uses.begin()->second) made.insert(v);  // before the first statement
+    }
     for (std::size_t i = 0; i < order_.size(); ++i) {
       Statement& one = *order_[i];
       if (writes_result(one) && !shared_later(one.takes[0], i, made)) one.renewed = other_row(one);
@@ -81,7 +85,8 @@ class Renewer {
     const std::int32_t v = out.id.id;
     if (one.takes.empty()) return;
     if (one.row != nullptr && one.row->op.is_view()) return join(v, one.takes[0]);
-    if (one.row != nullptr && !kUnmarkedViews.contains(one.bare())) return;
+    const bool product = one.bare() == "einsum" && one.takes.size() > 1;
+    if (one.row != nullptr && (product || !kUnmarkedViews.contains(one.bare()))) return;
     for (const std::int32_t operand : one.takes) join(v, operand);
   }
 
@@ -139,8 +144,8 @@ class Renewer {
     return nullptr;
   }
 
-  CallProgram& program_;
-  std::vector<Statement*> order_;               // the program's, then its updates
+  const CallProgram& program_;
+  std::vector<Statement*> order_;
   std::set<std::int32_t> taped_;                // results of calls that have a gradient
   std::map<std::int32_t, std::int32_t> group_;  // to a value of the same group
   std::map<std::int32_t, std::vector<std::int32_t>> members_;  // of each group
@@ -150,6 +155,23 @@ class Renewer {
 
 }  // namespace
 
-void renew_written(CallProgram& program) { Renewer(program).renew(); }
+void renew_written(CallProgram& program) {
+  std::vector<std::int32_t> results;
+  for (const auto& [v, name] : program.recording->outputs) results.push_back(v);
+  Renewer(program, {&program.statements, &program.updates}, results).renew();
+  for (Statement& one : program.statements) {
+    if (one.function == nullptr) continue;
+    CallFunction own = *one.function;
+    results = own.results;
+    results.insert(results.end(), own.saved.begin(), own.saved.end());
+    Renewer(program, {&own.forward}, results).renew();
+    results.clear();
+    for (const auto& v : own.gives) {
+      if (v) results.push_back(*v);
+    }
+    Renewer(program, {&own.backward}, results).renew();
+    one.function = std::make_shared<const CallFunction>(std::move(own));
+  }
+}
 
 }  // namespace shardlab
