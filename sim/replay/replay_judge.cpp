@@ -68,28 +68,12 @@ bool has_all_elements(const RecordedEvent& event) {
   return std::ranges::none_of(given, [](const Given& one) { return one.value->elements.empty(); });
 }
 
-// Its result is no continuous function of its operands, so that rounding may change it by much; a
-// norm may be that of rounding alone.
-bool has_jumps(const std::string& op) {
-  constexpr std::string_view kOps =
-      " eq ne lt le gt ge isclose sign sgn floor ceil round trunc frac fmod remainder "
-      "floor_divide heaviside signbit logical_not nonzero argmax argmin max min aminmax sort "
-      "argsort topk kthvalue median nanmedian mode cummax cummin searchsorted bucketize histc "
-      "unique_dim _unique2 _unique unique_consecutive max_pool2d_with_indices "
-      "max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d "
-      "_to_copy matrix_rank linalg_matrix_rank is_nonzero threshold_backward "
-      "leaky_relu_backward rrelu_with_noise_backward hardtanh_backward hardsigmoid_backward "
-      "hardswish_backward hardshrink_backward softshrink_backward _prelu_kernel_backward "
-      "elu_backward huber_loss_backward smooth_l1_loss_backward threshold hardshrink "
-      "masked_select _pdist_backward norm linalg_vector_norm _foreach_norm ";
-  return kOps.find(fmt::format(" {} ", bare_op(op))) != std::string_view::npos;
-}
+double rounding_of_element(DType dtype) { return 8 * unit_roundoff(dtype); }
 
 // The mean magnitude of a sum that cancels keeps the rounding of its terms.
 double noise_of(const PrintOrigin& origin, double size) {
   if (origin.exact || size == 0) return 0;
-  const double own = 8 * unit_roundoff(origin.coarsest);
-  return std::min(1.0, own * std::max(1.0, origin.terms / size));
+  return std::min(1.0, rounding_of_element(origin.coarsest) * std::max(1.0, origin.terms / size));
 }
 
 std::string rule_text(const Placements& placements) {
@@ -359,6 +343,7 @@ ReplayJudge::Known ReplayJudge::known_of(const Given& one, std::size_t results) 
   const RecordedEvent& now = event();
   Known result;
   result.dtype = one.value->type.dtype;
+  result.elements = product(one.value->meta().shape);
   result.origin.coarsest = result.dtype;
   result.origin.exact = is_integral(result.dtype);
   result.of_vague = true;
@@ -409,6 +394,9 @@ void ReplayJudge::inherit(Known& result, std::int32_t number, bool& any) const {
   origin.coarsest = coarser(origin.coarsest, from.origin.coarsest);
   origin.drift = std::max(origin.drift, from.origin.drift);
   result.noise = std::max(result.noise, from.noise);
+  if (from.elements <= result.elements) {  // it makes no mean of them
+    result.element_error = std::max(result.element_error, from.element_error);
+  }
   result.parted = result.parted || from.parted;
   const bool floating = unit_roundoff(from.dtype) > 0;
   origin.exact = origin.exact && from.origin.exact && !floating;
@@ -455,6 +443,8 @@ void ReplayJudge::compare_print(const std::string& field, const Given& one, std:
   }
   const PrintComparison found = compare_all(*one.value, seen, now.origin);
   now.origin.drift = found.drift;
+  const double of_one = found.drift * std::sqrt(static_cast<double>(now.elements));
+  now.element_error = std::max(now.element_error, std::min(1.0, of_one));
   now.noise = std::min(1.0, std::hypot(now.noise, noise_of(now.origin, now.size)));
   // A NaN hides the elements beside it.
   now.vague = now.of_vague || found.vague || std::isnan(one.value->prints[0][0]);
@@ -465,13 +455,16 @@ void ReplayJudge::compare_print(const std::string& field, const Given& one, std:
     ++report_.undecided;
   } else if (differs_now) {
     Suspect suspect{.event = at_, .index = index, .off = found.drift};
-    for_each_operand(event(), event().first_rank(), [&](std::int32_t number) {
-      // Steps of optimizers write what they take, and functions with jumps may take the other side;
-      // other results are compared as they are.
-      suspect.may_be_rounding =
-          suspect.may_be_rounding ||
-          (!now.origin.exact && (number == one.value->id.id || has_jumps(event().op)));
-      suspect.noise.emplace_back(number, known(number).noise);
+    suspect.may_be_rounding = !now.origin.exact;
+    const auto each = [&](const auto& visit) {
+      for_each_operand(event(), event().first_rank(), visit);
+    };
+    bool written = false;  // steps of optimizers write what they take
+    each([&](std::int32_t number) { written = written || number == one.value->id.id; });
+    each([&](std::int32_t number) {
+      const Known& of = known(number);
+      const double own = written ? of.noise : rounding_of_element(of.origin.coarsest);
+      suspect.noise.emplace_back(number, std::max(of.element_error, own));
     });
     suspect.difference = difference(field, text_of(one.value->prints), text_of(seen));
     suspects_.push_back(std::move(suspect));

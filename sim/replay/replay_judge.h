@@ -38,8 +38,12 @@ class ReplayJudge {
   // Facts about a value, without its elements.
   struct Known {
     PrintOrigin origin;
-    double size = 0;      // sum of magnitudes; below 0: not known
-    double noise = 0;     // rounding of an element, as a part of the mean magnitude
+    double size = 0;   // sum of magnitudes; below 0: not known
+    double noise = 0;  // rounding of an element, as a part of the mean magnitude
+    // Errors of elements add up in its print as a random walk does: that of one, as a part of the
+    // mean magnitude. The error of a jump, as that of a gradient of relu, shows in it.
+    double element_error = 0;
+    std::int64_t elements = 0;
     bool parted = false;  // ranks hold replicas that differ, or values computed from such
     bool vague = false;   // its rounding is as large as the value
     // It is computed from floats that are all vague: whatever it is may be rounding.

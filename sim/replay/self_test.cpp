@@ -232,8 +232,8 @@ class SelfTester {
       step = std::max(step, std::fabs(last[i] - first[i]));
       steepest = std::max(steepest, std::fabs(slope[i]));
     }
-    // Ours may have made none, if all of it is rounding.
-    if (step == 0 && steepest <= noise) step = longest_step();
+    // Where all of it is rounding, the other may have made a step of any length.
+    if (steepest <= noise) step = longest_step();
     // Next to others, an exact 0 is that of a row that nothing reads.
     std::vector<double> open(last.size());
     for (std::size_t i = 0; i < last.size(); ++i) {
