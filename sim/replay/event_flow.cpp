@@ -65,8 +65,9 @@ std::set<std::size_t> events_of_own_numbers(const RecordedProgram& program) {
     if (differ) own.insert(i);
   }
   for (const auto& [line, events] : alike) {
+    const std::vector<GraphArgument>& first = program.events[events[0]].args;
     const bool differ = std::ranges::any_of(events, [&](std::size_t one) {
-      return have_other_numbers(program.events[events[0]].args, program.events[one].args);
+      return have_other_numbers(first, program.events[one].args);
     });
     if (differ) own.insert(events.begin(), events.end());
   }
