@@ -672,6 +672,149 @@ def own_gradients():
     return model, optimizer, step
 
 
+class Picked(torch.autograd.Function):
+    """The chosen weight of a softmax; backward writes into a product that it has made."""
+
+    @staticmethod
+    def forward(ctx, scores, chosen):
+        weights = scores.softmax(-1)
+        ctx.save_for_backward(weights, chosen)
+        return weights.gather(-1, chosen)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        weights, chosen = ctx.saved_tensors
+        picked = gradient * weights.gather(-1, chosen)
+        into = weights * -picked
+        return into.scatter_add_(-1, chosen, picked), None
+
+
+def picked():
+    """Relative positions by views, masked in place behind products; a router of its own."""
+    class Relative(nn.Module):
+        def __init__(self, width=16, heads=4):
+            super().__init__()
+            self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+            self.up, self.down = nn.Linear(width, 24), nn.Linear(24, width)
+            self.norm, self.last = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.places = nn.Parameter(torch.randn(width // heads, heads, width // heads))
+            self.router, self.head, self.heads = nn.Linear(width, 4), nn.Linear(width, 5), heads
+            self.register_buffer("table", torch.randn(24, width // heads))
+            self.register_buffer("mask", F.pad(torch.ones(11, 11), (1, 0, 1, 0)))
+
+        def forward(self, x):
+            x = x + self.down(F.gelu(self.up(self.norm(x))))
+            q, k, v = (one(x).view(*x.shape[:2], self.heads, -1) for one in (self.q, self.k, self.v))
+            table = torch.einsum("td,dnh->tnh", self.table, self.places)
+            moved = torch.einsum("binh,tnh->bnit", q, table)
+            moved = moved.reshape(len(x), self.heads, 24, 12)[:, :, 1:].reshape(
+                len(x), self.heads, 12, 23)[..., :12]
+            moved *= self.mask
+            scores = torch.einsum("bind,bjnd->bnij", q, k) + moved
+            mixed = torch.einsum("bnij,bjnd->bind", scores.softmax(-1), v).flatten(2)
+            rows = self.last(x + self.o(mixed)).flatten(0, 1)
+            routed = self.router(rows)
+            chosen = routed.detach().max(-1, keepdim=True).indices
+            return self.head(rows * Picked.apply(routed, chosen)).view(*x.shape[:2], -1), table
+
+    model = Relative()
+    x, target = torch.randn(4, 12, 16), torch.randn(4, 12, 5)
+
+    def step():
+        y, table = model(x)
+        loss = F.mse_loss(y, target) + table.square().mean()
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+def turned():
+    """A gradient of relu is 0 where rounding says so; norms of batches sum its error."""
+    torch.manual_seed(35)
+
+    def block(given):
+        return nn.Conv2d(given, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+
+    model = nn.Sequential(
+        nn.Upsample(scale_factor=8), *(layer for given in (3, 16, 16, 16, 16, 16)
+                                       for layer in block(given)),
+        nn.MaxPool2d(4), *block(16), *block(16), nn.Flatten(), nn.Linear(1024, 5))
+    x, y = torch.randn(4, 3, 4, 4), torch.randint(0, 5, (4,))
+
+    def step():
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+class StandardConv2d(nn.Conv2d):
+    """Its weight is standardized in each forward: a view of it goes into a norm."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.gain = nn.Parameter(torch.ones(self.out_channels, 1, 1, 1))
+
+    def forward(self, x):
+        rows = self.weight.reshape(1, self.out_channels, -1)
+        weight = F.batch_norm(rows, None, None, weight=(self.gain * 0.1).view(-1), training=True)
+        return F.conv2d(x, weight.reshape_as(self.weight), self.bias)
+
+
+class Shifted(nn.Linear):
+    """The gradient of the shift is the rounding of 0."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.shift = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+def standard():
+    torch.manual_seed(4)
+    model = nn.Sequential(StandardConv2d(3, 8, 1), nn.SiLU(), StandardConv2d(8, 9, 1), nn.SiLU(),
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), Shifted(9, 4))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x, y = torch.randn(4, 3, 5, 5), torch.randint(0, 4, (4,))
+
+    def step():
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def fused():
+    """Queries, keys and values of three heads in one layer, unbound."""
+    class Fused(nn.Module):
+        def __init__(self, width=12, heads=3):
+            super().__init__()
+            self.norm, self.heads = nn.LayerNorm(width), heads
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x):
+            qkv = self.qkv(self.norm(x)).reshape(*x.shape[:2], 3, self.heads, -1)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+            y = F.scaled_dot_product_attention(q, k, v)
+            return x + self.out(y.transpose(1, 2).flatten(2))
+
+    model = Fused()
+    x, target = torch.randn(4, 6, 12), torch.randn(4, 6, 12)
+
+    def step():
+        loss = F.mse_loss(model(x), target)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 def roots():
     """Gradients of several values, with gradients of their own, of a gradient (a penalty), and
     parameters that the program itself moves by them."""
@@ -794,5 +937,5 @@ def kept():
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
-    jumps, own_gradients, roots, time_first, leaves, kept
+    jumps, own_gradients, picked, turned, standard, fused, roots, time_first, leaves, kept
 )}
