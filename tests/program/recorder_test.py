@@ -387,8 +387,8 @@ class Recorder(program.Program):
             return [piece.detach().clone() for x in kept if x is not None
                     for piece in shardlab_record._pieces(x)]
 
-    def test_recording_changes_no_bit_of_any_rank(self):
-        for name in ("mlp_tp", "mesh_2d", "llama_sp_loss", "llama_checkpoint"):
+    def changes_no_bit_of_any_rank(self, *names):
+        for name in names:
             with self.subTest(name=name):
                 plain, recorded = (self.outcome_of_ranks(name, x) for x in (False, True))
                 for a, b in zip(plain, recorded, strict=True):
@@ -396,6 +396,15 @@ class Recorder(program.Program):
                 report = json.loads(self.fine("replay", "--json", "step.json.gz"))
                 self.assertEqual((report["differ"], report["rules"], report["skipped"]),
                                  (0, [], 0))
+
+    def test_recording_changes_no_bit_of_any_rank(self):
+        self.changes_no_bit_of_any_rank("mlp_tp", "mesh_2d")
+
+    def test_recording_changes_no_bit_of_ranks_under_loss_parallel(self):
+        self.changes_no_bit_of_any_rank("llama_sp_loss")
+
+    def test_recording_changes_no_bit_of_ranks_that_recompute(self):
+        self.changes_no_bit_of_any_rank("llama_checkpoint")
 
     def values(self, name, kind, mistake=None, **options):
         """Values of one step of a job are written to v.json.gz; a mistake is made in the model."""
