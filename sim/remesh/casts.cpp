@@ -12,9 +12,27 @@ void Casts::note(const RecordedEvent& op) {
   }
 }
 
+// A view that is all of its memory has the number of an op's result there, and one of its own.
+void Casts::note_results(const RecordedEvent& call) {
+  const auto& ops = reading_.inside(call);
+  if (ops.empty() || ops.back()->out.size() != call.out.size()) return;
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    const std::int32_t below = ops.back()->out[i].id.id, own = call.out[i].id.id;
+    if (below >= 0 && own >= 0) above_[below] = own;
+  }
+}
+
+// The number of an op's operand in the program.
+std::int32_t Casts::above(std::int32_t value) const {
+  const auto found = above_.find(value);
+  const bool known = reading_.made.contains(value) || reading_.given.contains(value);
+  return known || found == above_.end() ? value : found->second;
+}
+
 bool Casts::take(Statement& statement) {
   if (is_cast(statement.op)) return true;
   bool all = true;
+  const DType dtype_of_result = statement.event->out.at(0).type.dtype;
   for (const RecordedEvent* op : reading_.inside(*statement.event)) {
     if (is_cast(op->op)) continue;
     for (const std::int32_t v : values_in(op->args)) {
@@ -27,9 +45,12 @@ bool Casts::take(Statement& statement) {
       }
       const GraphArgument* dtype = argument_of(given, "dtype");
       const auto* to = dtype == nullptr ? nullptr : std::get_if<DType>(&dtype->value);
+      // Attention computes in f32 and rounds its result: a cast inside of the op.
+      if (to != nullptr && unit_roundoff(*to) < unit_roundoff(dtype_of_result)) continue;
+      const std::int32_t operand = above(given.takes[0]);
       all = all && to != nullptr &&
-            std::ranges::find(statement.takes, given.takes[0]) != statement.takes.end();
-      if (all) statement.casts[given.takes[0]] = *to;
+            std::ranges::find(statement.takes, operand) != statement.takes.end();
+      if (all) statement.casts[operand] = *to;
     }
   }
   return all;
@@ -44,6 +65,10 @@ void Casts::lower_op(const RecordedEvent& op, bool no_grad) {
   statement.no_grad = no_grad;
   if (statement.outs.empty() || returns_operands(statement)) return;
   for (const std::int32_t v : statement.takes) make(v, no_grad);
+  for (GraphArgument& argument : statement.args) {
+    for_each_value(argument, [&](ValueRef& value) { value.id = above(value.id); });
+  }
+  statement.takes = values_in(statement.args);
   if (op.random) {
     reading_.made.insert(statement.outs.begin(), statement.outs.end());
     if (!draws_.take_op(statement)) return;

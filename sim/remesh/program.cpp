@@ -173,6 +173,7 @@ class ProgramReader {
     auto& statements = reading_.program.statements;
     const std::size_t begin = statements.size();
     add_call(event);
+    casts_.note_results(event);
     for (const std::int32_t v : event.leaves) {
       reading_.note_leaf(v);
       if (begin < statements.size()) statements[begin].leaves.push_back(v);

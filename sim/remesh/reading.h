@@ -117,6 +117,8 @@ class Casts {
  public:
   Casts(Reading& reading, RecordedDraws& draws) : reading_(reading), draws_(draws) {}
   void note(const RecordedEvent& op);
+  /// Behind the call.
+  void note_results(const RecordedEvent& call);
   /// False: autocast has cast something else than operands of the call.
   bool take(Statement& statement);
   void lower(const RecordedEvent& call);
@@ -124,10 +126,12 @@ class Casts {
 
  private:
   void make(std::int32_t value, bool no_grad);
+  std::int32_t above(std::int32_t value) const;
 
   Reading& reading_;
   RecordedDraws& draws_;
   std::map<std::int32_t, const RecordedEvent*> casts_;  // by result
+  std::map<std::int32_t, std::int32_t> above_;          // by the number below autograd
 };
 
 /// autograd.Functions: their calls are statements already when their event comes.

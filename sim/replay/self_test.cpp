@@ -232,7 +232,7 @@ class SelfTester {
       step = std::max(step, std::fabs(last[i] - first[i]));
       steepest = std::max(steepest, std::fabs(slope[i]));
     }
-    // Where all of it is rounding, the other may have made a step of any length.
+    // PyTorch may have made a step of any length, if all of it is rounding.
     if (steepest <= noise) step = longest_step();
     // Next to others, an exact 0 is that of a row that nothing reads.
     std::vector<double> open(last.size());

@@ -234,6 +234,7 @@ class Steps(program.Program):
             ("picked", "sequence", "tp=4"), ("picked", "fsdp+tp", "dp=2,tp=2"),
             ("turned", "fsdp", "dp=3"), ("standard", "megatron", "tp=3"),
             ("fused", "megatron", "tp=3"), ("fused", "megatron", "tp=2"),
+            ("flattened", "megatron", "tp=2"), ("flattened", "fsdp", "dp=4"),
             ("own_gradients", "sequence", "tp=4"), ("roots", "hsdp", "a=2,b=2"),
             ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
             ("leaves", "fsdp", "dp=3"), ("leaves", "megatron", "dp=2,tp=2"),

@@ -704,7 +704,8 @@ def picked():
 
         def forward(self, x):
             x = x + self.down(F.gelu(self.up(self.norm(x))))
-            q, k, v = (one(x).view(*x.shape[:2], self.heads, -1) for one in (self.q, self.k, self.v))
+            heads = lambda layer: layer(x).view(*x.shape[:2], self.heads, -1)
+            q, k, v = heads(self.q), heads(self.k), heads(self.v)
             table = torch.einsum("td,dnh->tnh", self.table, self.places)
             moved = torch.einsum("binh,tnh->bnit", q, table)
             moved = moved.reshape(len(x), self.heads, 24, 12)[:, :, 1:].reshape(
@@ -809,6 +810,24 @@ def fused():
 
     def step():
         loss = F.mse_loss(model(x), target)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+def flattened():
+    """Attention that computes in f32 below autocast; a view that is all of a product, which
+    autocast casts once more."""
+    model = nn.Sequential(nn.Embedding(24, 16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 24))
+    model.places = nn.Parameter(torch.randn(8, 8))
+    words, labels = tokens(batch=6, length=8, vocabulary=24)
+
+    def step():
+        with torch.autocast("cpu", torch.bfloat16):
+            x = model[:2](words)[:, None]
+            x = F.scaled_dot_product_attention(x, x, x, attn_mask=model.places)[:, 0]
+            loss = F.cross_entropy(model[2:](x).flatten(0, 1), labels.flatten())
         loss.backward()
         return loss
 
@@ -937,5 +956,6 @@ def kept():
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
-    jumps, own_gradients, picked, turned, standard, fused, roots, time_first, leaves, kept
+    jumps, own_gradients, picked, turned, standard, fused, flattened, roots,
+    time_first, leaves, kept
 )}
