@@ -17,17 +17,6 @@ namespace shardlab {
 
 namespace {
 
-std::string at(const MatchedCall& call) {
-  std::string text = call.own().name();
-  const bool gradient = call.own().kind == LoggedCall::Kind::kGradient;
-  if (call.own().pass == Pass::kBackward) text = gradient ? "backward" : "the backward of " + text;
-  return fmt::format("{} in line {}", text, call.own().position.line);
-}
-
-Cause found(const MatchedCall& call, std::string_view id, std::string text) {
-  return {id, std::move(text), call.own().position.line};
-}
-
 bool all_equal(const auto& sizes) {
   return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
 }
@@ -193,69 +182,13 @@ std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& l
                   call.operands[*in_order]->placements[mesh_dim].dim, layout.names()[mesh_dim]));
 }
 
-// The label of what it was given decides.
-std::optional<Cause> of_collective(const MatchedCall& call, const MeshLayout& layout) {
-  const LoggedCall& own = call.own();
-  const std::string group =
-      own.group.empty() ? std::string("all ranks") : text_of_list(own.group, " and ");
-  const bool reduces = own.collective == CollectiveKind::kAllReduce ||
-                       own.collective == CollectiveKind::kReduce ||
-                       own.collective == CollectiveKind::kReduceScatter;
-  if (!call.operands[0]) return std::nullopt;
-  const Placements& given = call.operands[0]->placements;
-  std::vector<std::string> left, copies;
-  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    if (layout.size(dim) < 2) continue;
-    if (given[dim].is_partial() && !in_group(own, layout, dim)) left.push_back(layout.names()[dim]);
-    if (given[dim].is_replicate() && in_group(own, layout, dim)) {
-      copies.push_back(layout.names()[dim]);
-    }
-  }
-  if (reduces && !left.empty()) {
-    return found(call, causes::kWrongGroup,
-                 fmt::format("{} reduces over {}, and ranks hold terms over {}", at(call), group,
-                             text_of_list(left, " and ")));
-  }
-  for (std::size_t dim = 0; reduces && dim < layout.ndim(); ++dim) {
-    if (layout.size(dim) < 2 || !in_group(own, layout, dim)) continue;
-    if (given[dim].is_shard()) {
-      return found(call, causes::kOnPieces,
-                   fmt::format("{} reduces over {} pieces of dim {}, which {} cuts", at(call),
-                               group, given[dim].dim, layout.names()[dim]));
-    }
-    if (!given[dim].is_partial() || given[dim].op == own.reduction) continue;
-    const std::string taken =
-        fmt::format("{} takes the {} over {} of terms of {}: ", at(call), to_string(own.reduction),
-                    group, shardlab::text_of(given[dim].op));
-    if (is_extreme(given[dim].op) || is_extreme(own.reduction)) {
-      return found(call, causes::kOtherReduction,
-                   fmt::format("{}reduce them with {}", taken, to_string(given[dim].op)));
-    }
-    return found(call, causes::kFactor,
-                 fmt::format("{}it is {}{}", taken,
-                             own.reduction == ReduceOp::kAvg ? "1/" : "times ", own.group_size));
-  }
-  if (reduces && !copies.empty()) {
-    return found(call, causes::kFactor,
-                 fmt::format("{} adds up over {} what its ranks hold alike: it counts {} times",
-                             at(call), text_of_list(copies, " and "), own.group_size));
-  }
-  if (own.collective == CollectiveKind::kBroadcast) {
-    return found(call, causes::kOtherChunk,
-                 fmt::format("{} gives all ranks of {} what one of them has", at(call), group));
-  }
-  return found(
-      call, causes::kOtherLabel,
-      fmt::format("{} over {} puts pieces together that are cut in another way", at(call), group));
-}
-
 class Accusation {
  public:
   explicit Accusation(const StepsOnPath& of)
       : of_(of), calls_(of.calls), layout_(*of.layout), relative_(of.relative) {}
 
   std::optional<Cause> of(const MatchedCall& call, const Form& form, std::size_t step) const {
-    if (call.own().kind == LoggedCall::Kind::kCollective) return of_collective(call, layout_);
+    if (call.own().kind == LoggedCall::Kind::kCollective) return accused_collective(of_, call);
     if (call.own().kind == LoggedCall::Kind::kGradient)
       return of_gradient(form, static_cast<std::ptrdiff_t>(step));
     if (draws(call.own().name())) return drawn(call);
@@ -543,31 +476,9 @@ bool StepsOnPath::has(const MatchedCall& call) const {
   return path.contains({at.line, at.column});
 }
 
-bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim) {
-  if (call.group_size == layout.size()) return true;
-  return std::ranges::count(call.group, layout.names()[mesh_dim]) > 0;
-}
-
 std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, const Form& form,
                                 std::size_t step) {
   return Accusation(of).of(call, form, step);
-}
-
-Cause terms_of(const MeshLayout& layout, const MatchedCall& call) {
-  std::string terms, missing;
-  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    const Placement& placement = call.results[0]->placements[dim];
-    if (!placement.is_partial()) continue;
-    const std::string& name = layout.names()[dim];
-    terms += fmt::format("{} a term of {} over {}", terms.empty() ? "" : " and",
-                         shardlab::text_of(placement.op), name);
-    missing +=
-        fmt::format("{}{} over {}", missing.empty() ? "" : " and ", to_string(placement.op), name);
-  }
-  return found(call, causes::kMissingSum,
-               fmt::format("{} gives each rank{}, and nothing reduces it: an all_reduce with {} is "
-                           "missing behind it",
-                           at(call), terms, missing));
 }
 
 }  // namespace shardlab

@@ -177,4 +177,42 @@ TEST_CASE("V-33 one entry of a list for all is told as that") {
               "entries 0 and 1 of the list that is filled are one tensor");
 }
 
+TEST_CASE("V-33 a sum that one rank alone gets is told where others go on with their own") {
+  const Program reduce{"dp = 3", "x = \"f64[6@dp, 4]\"\nw = \"f64[4]\"",
+                       "s = x.to_local().pow(2).sum()\nseen = s.sqrt()\ndist.all_reduce(s)\n"
+                       "y = w.to_local() * s.clamp(max=5.0) + s\n",
+                       "", "dp=R"};
+  CHECK(reduce.told() == "verified");
+  check_tells(reduce.with("dist.all_reduce(s)", "dist.reduce(s, dst=1)"),
+              "cause.missing-sum 10: reduce in line 10 gives the sum over all ranks to one rank, "
+              "and others go on with their own: all_reduce gives it to all");
+}
+
+TEST_CASE("V-33 an average of terms that are reduced over another group later is a factor") {
+  const Program twice{"dp = 2\ntp = 3", "x = \"f64[12@(dp,tp), 4]\"\nw = \"f64[4]\"",
+                      "s = x.to_local().pow(2).sum(0)\nseen = s.norm()\n"
+                      "s = all_reduce(s, \"sum\", group=\"tp\")\ns = all_reduce(s, \"sum\", "
+                      "group=\"dp\")\ny = w.to_local() - 0.1 * s\n",
+                      "", "dp=R"};
+  CHECK(twice.told() == "verified");
+  check_tells(twice.with("s, \"sum\", group=\"tp\"", "s, \"avg\", group=\"tp\""),
+              "all_reduce in line 11 takes the avg over tp of terms of a sum: it is 1/3");
+}
+
+TEST_CASE("V-33 a sum of replicas in a backward of the program's own is told there") {
+  const Program both{
+      "tp = 2", "x = \"f64[3, 4]\"\na = \"f64[4, 6@tp]\"\nb = \"f64[6@tp, 2]\"",
+      "class Sum(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, t):\n"
+      "        return all_reduce(t, \"sum\", group=\"tp\")\n    @staticmethod\n"
+      "    def backward(ctx, d):\n        return d\n"
+      "w = a.to_local().detach().requires_grad_()\nseen = w.norm()\n"
+      "Sum.apply((x.to_local() @ w).relu() @ b.to_local()).pow(2).sum().backward()\n"
+      "y = a.to_local() - 0.1 * w.grad\n",
+      "", "tp=S(1)"};
+  CHECK(both.told() == "verified");
+  check_tells(both.with("return d\n", "return all_reduce(d, \"sum\", group=\"tp\")\n"),
+              "cause.factor 15: the backward of all_reduce in line 15 adds up over tp what its "
+              "ranks hold alike: it counts 2 times");
+}
+
 }  // namespace shardlab
