@@ -182,6 +182,33 @@ std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& l
                   call.operands[*in_order]->placements[mesh_dim].dim, layout.names()[mesh_dim]));
 }
 
+// The mesh dims that cut a dim of an operand, counted from its last one.
+std::vector<std::string> cutting(const MatchedCall& call, std::size_t operand,
+                                 std::int64_t from_end, const MeshLayout& layout) {
+  const std::int64_t at = std::ssize(call.whole_operands[operand]->meta.shape) - from_end;
+  std::vector<std::string> names;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (call.operands[operand]->placements[dim].is_shard(at)) names.push_back(layout.names()[dim]);
+  }
+  return names;
+}
+
+// Two operands of an op on single elements, of which other mesh dims cut the same dim.
+std::optional<Cause> cut_by_another(const MatchedCall& call, const MeshLayout& layout) {
+  const bool single = std::holds_alternative<PointwiseRule>(call.own().row->rule);
+  if (!single || call.operands.size() != 2 || !call.operands[0] || !call.operands[1]) return {};
+  const std::int64_t dims = std::ssize(call.whole_results[0]->meta.shape);
+  for (std::int64_t from_end = 1; from_end <= dims; ++from_end) {
+    const auto first = cutting(call, 0, from_end, layout),
+               other = cutting(call, 1, from_end, layout);
+    if (first.empty() || other.empty() || first == other) continue;
+    return found(call, causes::kOtherChunk,
+                 fmt::format("{} puts pieces that {} cuts with pieces of the same dim that {} cuts",
+                             at(call), text_of_list(first, " and "), text_of_list(other, " and ")));
+  }
+  return std::nullopt;
+}
+
 class Accusation {
  public:
   explicit Accusation(const StepsOnPath& of)
@@ -193,6 +220,7 @@ class Accusation {
       return of_gradient(form, static_cast<std::ptrdiff_t>(step));
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
+    if (auto other = cut_by_another(call, layout_)) return other;
     if (call.own().results[0].reals.size() > 1) {
       if (auto factor = scaled(of_, call, form)) return factor;
     }

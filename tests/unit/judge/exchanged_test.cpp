@@ -188,6 +188,17 @@ TEST_CASE("V-33 a sum that one rank alone gets is told where others go on with t
               "and others go on with their own: all_reduce gives it to all");
 }
 
+TEST_CASE("V-33 pieces that one mesh dim cuts are told where they meet those of another") {
+  const Program place{"dp = 2\ncp = 2", "x = \"f64[4@dp, 6@cp, 3]\"\np = \"f64[6, 3]\"",
+                      "n = x.to_local().shape[1]\ni = mesh.coordinate(\"cp\")\nseen = i * n\n"
+                      "y = torch.tanh(x.to_local() + p.to_local()[i * n:(i + 1) * n])\n",
+                      "", "dp=S(0), cp=S(1)"};
+  CHECK(place.told() == "verified");
+  check_tells(place.with("coordinate(\"cp\")", "coordinate(\"dp\")"),
+              "cause.other-chunk 12: add in line 12 puts pieces that cp cuts with pieces of the "
+              "same dim that dp cuts");
+}
+
 TEST_CASE("V-33 an average of terms that are reduced over another group later is a factor") {
   const Program twice{"dp = 2\ntp = 3", "x = \"f64[12@(dp,tp), 4]\"\nw = \"f64[4]\"",
                       "s = x.to_local().pow(2).sum(0)\nseen = s.norm()\n"
