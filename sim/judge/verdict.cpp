@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -644,6 +646,10 @@ class Verification {
       const SourcePlace place = source.place(flow().nodes()[id].begin);
       suspicions.path.emplace(place.line, place.column);
     }
+    suspicions.number_in = [&](int line, const std::string& own, const std::string& alone) {
+      return number_in(line, std::strtod(own.c_str(), nullptr),
+                       std::strtod(alone.c_str(), nullptr));
+    };
     suspicions.mends = [&](const std::vector<ChangedResult>& changes,
                            std::vector<MatchedCall>& steps) {
       return is_right_with(changes, report, &steps);
@@ -658,6 +664,22 @@ class Verification {
       };
     }
     return cause_on_path(suspicions);
+  }
+
+  // A name in a line that has these numbers on the ranks and on one device, and the line of it.
+  std::optional<std::pair<std::string, int>> number_in(int line, double own, double alone) {
+    const auto is = [](double a, double b) {  // 0 is no number that was read
+      return std::fabs(a - b) < rounding::kFactor * std::fabs(b);
+    };
+    const auto& others = inputs_.one_device->single.front()->notes().numbers;
+    for (const auto& [name, number] : inputs_.ranks.front()->notes().numbers) {
+      const auto other = others.find(name);
+      if (other == others.end() || !is(number, own) || !is(other->second, alone)) continue;
+      const std::string_view text = run_.scenario.program->source->line(line);
+      const int bound = text.find(name) == text.npos ? 0 : line_bound(flow(), name, line);
+      if (bound > 0) return std::pair(name, bound);
+    }
+    return std::nullopt;
   }
 
   // A value of other sizes that fits as pieces or terms: its claim is one more mistake.

@@ -150,17 +150,35 @@ std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call)
                            mean ? "an average of averages" : "one that all ranks have is meant"));
 }
 
-// A number of a piece, such as its length, where one device has that of the whole; a number of
-// ranks, 1 on one device, is a factor.
-std::optional<Cause> of_other_number(const MatchedCall& call) {
+// A number of a piece, such as its length, where one device has that of the whole, told where it
+// has its name; a number of ranks, 1 on one device, is a factor.
+std::optional<Cause> of_other_number(const StepsOnPath& of, const MatchedCall& call, bool named) {
   const auto number = [](const LoggedCall& of) {
     return of.numbers.substr(0, of.numbers.find(','));
   };
   const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
-  if (own == meant || meant == "1") return std::nullopt;
-  return found(call, causes::kFactor,
-               fmt::format("{} takes {}, a number of the rank's own piece, where one device has {}",
-                           at(call), own, meant));
+  if (own == meant || meant == "1" || by_rank(call)) return std::nullopt;
+  const int line = call.own().position.line;
+  const auto name = of.number_in(line, own, meant);
+  if (named && !name) return std::nullopt;
+  return Cause{
+      causes::kFactor,
+      fmt::format("{} takes {}{}, a number of the rank's own piece, where one device has "
+                  "{}",
+                  at(call), name ? fmt::format("{} of line {}, ", name->first, name->second) : "",
+                  own, meant),
+      name ? name->second : line};
+}
+
+// The number by which terms of a sum were scaled on the way to a step.
+std::optional<Cause> scaled_before(const StepsOnPath& of, const MatchedCall& call) {
+  for (const MatchedCall* step = &call; !step->producers.empty() && step->producers[0] >= 0;) {
+    step = &of.calls[static_cast<std::size_t>(step->producers[0])];
+    if (!step->results[0] || !step->results[0]->has_terms()) break;
+    if (!step->own().name().starts_with("mul")) continue;
+    if (auto cause = of_other_number(of, *step, true)) return cause;
+  }
+  return std::nullopt;
 }
 
 // Pieces of one operand are in the order of the ranks, those of another one are not.
@@ -215,13 +233,18 @@ class Accusation {
       : of_(of), calls_(of.calls), layout_(*of.layout), relative_(of.relative) {}
 
   std::optional<Cause> of(const MatchedCall& call, const Form& form, std::size_t step) const {
-    if (call.own().kind == LoggedCall::Kind::kCollective) return accused_collective(of_, call);
+    if (call.own().kind == LoggedCall::Kind::kCollective) {
+      auto cause = accused_collective(of_, call);
+      auto number = cause && cause->id == causes::kFactor ? scaled_before(of_, call) : std::nullopt;
+      return number ? number : cause;
+    }
     if (call.own().kind == LoggedCall::Kind::kGradient)
       return of_gradient(form, static_cast<std::ptrdiff_t>(step));
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
     if (auto other = cut_by_another(call, layout_)) return other;
     if (call.own().results[0].reals.size() > 1) {
+      if (auto number = of_other_number(of_, call, true)) return number;
       if (auto factor = scaled(of_, call, form)) return factor;
     }
     // The mesh dim that cuts a dim which the call names explains more than others do, and one with
@@ -246,7 +269,7 @@ class Accusation {
     }
     if (auto first = first_part(call)) return first;
     auto factor = scaled(of_, call, form);
-    return factor ? factor : of_other_number(call);
+    return factor ? factor : of_other_number(of_, call, false);
   }
 
  private:

@@ -2,6 +2,7 @@
 // Private to the files of labels.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +22,10 @@ struct StepsOnPath {
   double relative = 0;
   std::set<std::pair<int, int>> path = {};  ///< places of the text, line and column
   bool by_backward = false;                 ///< gradients are on the path, too
+  /// A name in a line whose number is `own` on the ranks and `alone` on one device, and its line.
+  std::function<std::optional<std::pair<std::string, int>>(int line, const std::string& own,
+                                                           const std::string& alone)>
+      number_in = {};
   bool has(const MatchedCall& call) const;
 };
 

@@ -226,4 +226,20 @@ TEST_CASE("V-33 a sum of replicas in a backward of the program's own is told the
               "ranks hold alike: it counts 2 times");
 }
 
+TEST_CASE("V-33 a number of a piece is told where it has its name") {
+  const Program number{"tp = 2", "x = \"f64[3, 5]\"\na = \"f64[5, 4@tp]\"\nb = \"f64[4@tp, 6]\"",
+                       "seen = a.to_local().shape[1] * 2\nscale = 8.0 / a.shape[1]\n"
+                       "d = all_reduce(x.to_local() @ a.to_local() @ b.to_local(), \"sum\", "
+                       "group=\"tp\")\ny = torch.tanh(d) * scale\n",
+                       "", "tp=R"};
+  CHECK(number.told() == "verified");
+  const Program local = number.with("/ a.shape[1]", "/ a.to_local().shape[1]");
+  check_tells(local,
+              "cause.factor 10: mul in line 12 takes scale of line 10, 4.0, a number of the rank's "
+              "own piece, where one device has 2.0");
+  // Before the sum its terms look like those of an average.
+  check_tells(local.with(" @ b.to_local()", " @ b.to_local() * scale").with("(d) * scale", "(d)"),
+              "cause.factor 10: mul in line 11 takes scale of line 10, 4.0");
+}
+
 }  // namespace shardlab
