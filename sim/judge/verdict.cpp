@@ -374,10 +374,13 @@ class Verification {
       const auto& nodes = flow().nodes();
       const bool drawn = std::ranges::any_of(
           near, [&](DefUse::Id id) { return !nodes[id].op.empty() && draws(nodes[id].op); });
-      // Entries of a list that ranks take by their place are pieces.
+      // Entries of a list that ranks take by their place are pieces, and so is what is scattered.
       const bool pieces = report.facts.fits == ValueFacts::Fits::kPieces;
       return !drawn && std::ranges::any_of(near, [&](DefUse::Id id) {
-        if (nodes[id].kind != DefUse::Kind::kFromOne || (pieces && nodes[id].entry)) return false;
+        if (nodes[id].kind != DefUse::Kind::kFromOne ||
+            (pieces && (nodes[id].entry || nodes[id].op == "scatter"))) {
+          return false;
+        }
         return std::ranges::none_of(
             flow().made_of_until(nodes[id].from, of_all),
             [&](DefUse::Id one) { return of_all.contains(nodes[one].kind); });

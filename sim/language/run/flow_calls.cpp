@@ -482,6 +482,7 @@ void FlowWalk::fill(std::string_view name, std::uint32_t begin, const Arguments&
     made.length = length;
     made.literal = literal;
     made.entry = lists && kind == Kind::kFromOne;
+    if (name == "scatter") made.op = name;
   }
 }
 

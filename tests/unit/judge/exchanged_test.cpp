@@ -177,6 +177,18 @@ TEST_CASE("V-33 one entry of a list for all is told as that") {
               "entries 0 and 1 of the list that is filled are one tensor");
 }
 
+TEST_CASE("V-34 parts that one rank scatters are pieces, whatever others hold before") {
+  const Program scatter{
+      "tp = 3", "x = \"f64[4, 6]\"\nw = \"f64[6, 6]\"",
+      "n = mesh.size(\"tp\")\nseen = w.to_local().norm()\nown = torch.empty([6, 6 // n], "
+      "dtype=f64)\n"
+      "parts = [p.contiguous() for p in w.to_local().chunk(n, 1)]\n"
+      "dist.scatter(own, parts if rank == 0 else None, src=0)\ny = x.to_local() @ own\n",
+      "", "tp=S(1)"};
+  CHECK(scatter.told() == "verified");
+  CHECK(scatter.with("parts if", "parts[::-1] if").told() != "verified");
+}
+
 TEST_CASE("V-33 a sum that one rank alone gets is told where others go on with their own") {
   const Program reduce{"dp = 3", "x = \"f64[6@dp, 4]\"\nw = \"f64[4]\"",
                        "s = x.to_local().pow(2).sum()\nseen = s.sqrt()\ndist.all_reduce(s)\n"
