@@ -568,6 +568,7 @@ class Verification {
       const bool weak = cause.id == causes::kNone || cause.id == causes::kSomeRanks;
       if (weak && traits_.leaves) {
         Cause known = cause_by_text(flow(), report, run_.warnings);
+        if (known.empty()) known = cause_by_branch(report);
         if (!known.empty()) return known;
       }
       cause.line = first_part_line(report);
@@ -669,6 +670,26 @@ class Verification {
     return cause_on_path(suspicions);
   }
 
+  // Ranks that a branch on their number parts, where all are right if they go one device's way.
+  Cause cause_by_branch(const ValueReport& report) {
+    const auto all = before(report);
+    const auto parts = [&](DefUse::Id id) {
+      return flow().nodes()[id].kind == DefUse::Kind::kDecides &&
+             flow().any(flow().made_of({id}), DefUse::Kind::kRank);
+    };
+    const auto turn = std::ranges::find_if(all, parts);
+    if (turn == all.end() || is_in_stage(report)) return {};
+    ProgramRun again;
+    again.follows.emplace(&alone_.reference.runs.front()->answers, Branches::kFollowed);
+    if (!is_right_in(again, report)) return {};
+    const int line = flow().line_of(*turn);
+    return {causes::kPartedBranch,
+            fmt::format("line {} parts the ranks by their number, and the value is right if all go "
+                        "on there as one device does",
+                        line),
+            line};
+  }
+
   // A name in a line that has these numbers on the ranks and on one device, and the line of it.
   std::optional<std::pair<std::string, int>> number_in(int line, double own, double alone) {
     const auto is = [](double a, double b) {  // 0 is no number that was read
@@ -698,9 +719,18 @@ class Verification {
   bool is_right_with(const std::vector<ChangedResult>& changes, const ValueReport& report,
                      std::vector<MatchedCall>* steps = nullptr) {
     ProgramRun again;
-    prepare_in_f64(again);
     auto changed = std::make_unique<CallLog>(run_.scenario.world, changes);
     again.listener = changed.get();
+    if (is_right_in(again, report)) return true;
+    if (steps != nullptr && !again.error) {
+      trial_ = std::move(changed);
+      *steps = steps_of(*trial_, report);
+    }
+    return false;
+  }
+
+  bool is_right_in(ProgramRun& again, const ValueReport& report) const {
+    prepare_in_f64(again);
     ScenarioOptions options = simulated();
     options.sharing = KernelSharing::kOff;
     execute(again, *run_.propagator, run_.scenario.world, options);
@@ -711,12 +741,7 @@ class Verification {
     if (is_in_stage(report)) {
       other.ranks_in_f64 = stages_->only_of(stages_->stage_of(report), other.ranks_in_f64);
     }
-    if (agrees_in(other, report) || fits_resized(other, report)) return true;
-    if (steps != nullptr) {
-      trial_ = std::move(changed);
-      *steps = steps_of(*trial_, report);
-    }
-    return false;
+    return agrees_in(other, report) || fits_resized(other, report);
   }
 
   // The ranks and one device once more, in f64, with all operands and results of their steps. Made

@@ -200,6 +200,25 @@ TEST_CASE("V-33 a sum that one rank alone gets is told where others go on with t
               "and others go on with their own: all_reduce gives it to all");
 }
 
+TEST_CASE("V-33 a branch on the rank is told where the value is right without it") {
+  const Program branch{"dp = 2\ntp = 2", "w = \"f64[6@tp, 4]\"\ne = \"f64[6@tp, 4]\"",
+                       "seen = 0\nif rank == 0:\n    seen = 1\nnew = w.to_local() * 0.9\n"
+                       "y = 0.9 * e.to_local() + 0.1 * new\n",
+                       "", "tp=S(0)"};
+  CHECK(branch.told() == "verified");
+  const std::string line = "y = 0.9 * e.to_local() + 0.1 * new";
+  check_tells(branch.with(line, line + " if rank == 0 else e.to_local()"),
+              "cause.parted-branch 13: line 13 parts the ranks by their number, and the value is "
+              "right if all go on there as one device does");
+  // One rank sends it on: the branch is right, and what is told is where it sends.
+  const Program sent{"dp = 2", "x = \"f64[4, 3]\"",
+                     "s = x.to_local().sum(0) if rank == 0 else torch.zeros([3], dtype=f64)\n"
+                     "dist.broadcast(s, src=0)\ny = s\n",
+                     "", "dp=R"};
+  const std::string told = sent.with("src=0", "src=1").told();
+  CHECK_MESSAGE(told.find("cause.parted-branch") == told.npos, told);
+}
+
 TEST_CASE("V-33 pieces that one mesh dim cuts are told where they meet those of another") {
   const Program place{"dp = 2\ncp = 2", "x = \"f64[4@dp, 6@cp, 3]\"\np = \"f64[6, 3]\"",
                       "n = x.to_local().shape[1]\ni = mesh.coordinate(\"cp\")\nseen = i * n\n"
