@@ -206,11 +206,18 @@ Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Sc
 
 Cause cause_by_text(const DefUse& flow, const ValueReport& report,
                     const std::vector<std::string>& warnings) {
-  for (const DefUse::Id id : flow.made_of(nodes_of(flow, report))) {
-    const std::string place = fmt::format("line {}: ", flow.line_of(id));
+  const DefUse::Ids all = flow.made_of(nodes_of(flow, report));
+  const bool gradient = flow.any(all, DefUse::Kind::kBackward);
+  for (const DefUse::Id id : all) {
+    const int line = flow.line_of(id);
+    const std::string place = fmt::format("line {}: ", line);
+    const std::string write = fmt::format("of line {} wrote", line);  // which backward ignores
     for (const std::string& warning : warnings) {
+      if (gradient && warning.find(write) != warning.npos) {
+        return {causes::kMissingSum, warning, line};
+      }
       if (!warning.starts_with(place)) continue;
-      return {causes::kOtherChunk, warning.substr(place.size()), flow.line_of(id)};
+      return {causes::kOtherChunk, warning.substr(place.size()), line};
     }
   }
   return {};

@@ -257,6 +257,18 @@ TEST_CASE("V-33 a sum of replicas in a backward of the program's own is told the
               "ranks hold alike: it counts 2 times");
 }
 
+TEST_CASE("V-33 a collective in place that backward ignores is told where a gradient is wrong") {
+  const Program norm{"dp = 2", "x = \"f64[6@dp, 3]\"",
+                     "h = x.to_local().detach().requires_grad_()\n"
+                     "m = all_reduce(h.mean(0), \"avg\", group=\"dp\")\nseen = m.norm()\n"
+                     "(h - m).pow(3).sum().backward()\ny = h.grad\n",
+                     "", "dp=S(0)"};
+  CHECK(norm.told() == "verified");
+  check_tells(norm.with("m = all_reduce(h.mean(0), \"avg\", group=\"dp\")",
+                        "m = h.mean(0)\ndist.all_reduce(m, op=dist.ReduceOp.AVG)"),
+              "cause.missing-sum 9: all_reduce of line 9 wrote f64[3], which records gradients");
+}
+
 TEST_CASE("V-33 a number of a piece is told where it has its name") {
   const Program number{"tp = 2", "x = \"f64[3, 5]\"\na = \"f64[5, 4@tp]\"\nb = \"f64[4@tp, 6]\"",
                        "seen = a.to_local().shape[1] * 2\nscale = 8.0 / a.shape[1]\n"
