@@ -214,7 +214,7 @@ Cause cause_by_text(const DefUse& flow, const ValueReport& report,
     const std::string write = fmt::format("of line {} wrote", line);  // which backward ignores
     for (const std::string& warning : warnings) {
       if (gradient && warning.find(write) != warning.npos) {
-        return {causes::kMissingSum, warning, line};
+        return {causes::kTermAdded, warning, line};
       }
       if (!warning.starts_with(place)) continue;
       return {causes::kOtherChunk, warning.substr(place.size()), line};

@@ -266,7 +266,7 @@ TEST_CASE("V-33 a collective in place that backward ignores is told where a grad
   CHECK(norm.told() == "verified");
   check_tells(norm.with("m = all_reduce(h.mean(0), \"avg\", group=\"dp\")",
                         "m = h.mean(0)\ndist.all_reduce(m, op=dist.ReduceOp.AVG)"),
-              "cause.missing-sum 9: all_reduce of line 9 wrote f64[3], which records gradients");
+              "cause.term-added 9: all_reduce of line 9 wrote f64[3], which records gradients");
 }
 
 TEST_CASE("V-33 a number of a piece is told where it has its name") {
