@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -374,10 +376,13 @@ class Verification {
       const auto& nodes = flow().nodes();
       const bool drawn = std::ranges::any_of(
           near, [&](DefUse::Id id) { return !nodes[id].op.empty() && draws(nodes[id].op); });
-      // Entries of a list that ranks take by their place are pieces.
+      // Entries of a list that ranks take by their place are pieces, and so is what is scattered.
       const bool pieces = report.facts.fits == ValueFacts::Fits::kPieces;
       return !drawn && std::ranges::any_of(near, [&](DefUse::Id id) {
-        if (nodes[id].kind != DefUse::Kind::kFromOne || (pieces && nodes[id].entry)) return false;
+        if (nodes[id].kind != DefUse::Kind::kFromOne ||
+            (pieces && (nodes[id].entry || nodes[id].op == "scatter"))) {
+          return false;
+        }
         return std::ranges::none_of(
             flow().made_of_until(nodes[id].from, of_all),
             [&](DefUse::Id one) { return of_all.contains(nodes[one].kind); });
@@ -565,6 +570,7 @@ class Verification {
       const bool weak = cause.id == causes::kNone || cause.id == causes::kSomeRanks;
       if (weak && traits_.leaves) {
         Cause known = cause_by_text(flow(), report, run_.warnings);
+        if (known.empty()) known = cause_by_branch(report);
         if (!known.empty()) return known;
       }
       cause.line = first_part_line(report);
@@ -646,6 +652,10 @@ class Verification {
       const SourcePlace place = source.place(flow().nodes()[id].begin);
       suspicions.path.emplace(place.line, place.column);
     }
+    suspicions.number_in = [&](int line, const std::string& own, const std::string& alone) {
+      return number_in(line, std::strtod(own.c_str(), nullptr),
+                       std::strtod(alone.c_str(), nullptr));
+    };
     suspicions.mends = [&](const std::vector<ChangedResult>& changes,
                            std::vector<MatchedCall>& steps) {
       return is_right_with(changes, report, &steps);
@@ -662,6 +672,42 @@ class Verification {
     return cause_on_path(suspicions);
   }
 
+  // Ranks that a branch on their number parts, where all are right if they go one device's way.
+  Cause cause_by_branch(const ValueReport& report) {
+    const auto all = before(report);
+    const auto parts = [&](DefUse::Id id) {
+      return flow().nodes()[id].kind == DefUse::Kind::kDecides &&
+             flow().any(flow().made_of({id}), DefUse::Kind::kRank);
+    };
+    const auto turn = std::ranges::find_if(all, parts);
+    if (turn == all.end() || is_in_stage(report)) return {};
+    ProgramRun again;
+    again.follows.emplace(&alone_.reference.runs.front()->answers, Branches::kFollowed);
+    if (!is_right_in(again, report)) return {};
+    const int line = flow().line_of(*turn);
+    return {causes::kPartedBranch,
+            fmt::format("line {} parts the ranks by their number, and the value is right if all go "
+                        "on there as one device does",
+                        line),
+            line};
+  }
+
+  // A name in a line that has these numbers on the ranks and on one device, and the line of it.
+  std::optional<std::pair<std::string, int>> number_in(int line, double own, double alone) {
+    const auto is = [](double a, double b) {  // 0 is no number that was read
+      return std::fabs(a - b) < rounding::kFactor * std::fabs(b);
+    };
+    const auto& others = inputs_.one_device->single.front()->notes().numbers;
+    for (const auto& [name, number] : inputs_.ranks.front()->notes().numbers) {
+      const auto other = others.find(name);
+      if (other == others.end() || !is(number, own) || !is(other->second, alone)) continue;
+      const std::string_view text = run_.scenario.program->source->line(line);
+      const int bound = text.find(name) == text.npos ? 0 : line_bound(flow(), name, line);
+      if (bound > 0) return std::pair(name, bound);
+    }
+    return std::nullopt;
+  }
+
   // A value of other sizes that fits as pieces or terms: its claim is one more mistake.
   bool fits_resized(const VerifyInputs& other, const ValueReport& report) const {
     const auto held = held_by_ranks(other, report),
@@ -675,9 +721,18 @@ class Verification {
   bool is_right_with(const std::vector<ChangedResult>& changes, const ValueReport& report,
                      std::vector<MatchedCall>* steps = nullptr) {
     ProgramRun again;
-    prepare_in_f64(again);
     auto changed = std::make_unique<CallLog>(run_.scenario.world, changes);
     again.listener = changed.get();
+    if (is_right_in(again, report)) return true;
+    if (steps != nullptr && !again.error) {
+      trial_ = std::move(changed);
+      *steps = steps_of(*trial_, report);
+    }
+    return false;
+  }
+
+  bool is_right_in(ProgramRun& again, const ValueReport& report) const {
+    prepare_in_f64(again);
     ScenarioOptions options = simulated();
     options.sharing = KernelSharing::kOff;
     execute(again, *run_.propagator, run_.scenario.world, options);
@@ -688,12 +743,7 @@ class Verification {
     if (is_in_stage(report)) {
       other.ranks_in_f64 = stages_->only_of(stages_->stage_of(report), other.ranks_in_f64);
     }
-    if (agrees_in(other, report) || fits_resized(other, report)) return true;
-    if (steps != nullptr) {
-      trial_ = std::move(changed);
-      *steps = steps_of(*trial_, report);
-    }
-    return false;
+    return agrees_in(other, report) || fits_resized(other, report);
   }
 
   // The ranks and one device once more, in f64, with all operands and results of their steps. Made

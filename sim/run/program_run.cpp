@@ -237,6 +237,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   rank.memory = &run.accounts[runs.index];
   construct_mesh(run.layout);
   const bool reports = rank.rank == run.reporting_rank;
+  std::optional<AnswerReader> follows = run.follows;
   Interpreter interpreter(
       {.program = run.scenario->program.get(),
        .params = &run.scenario->params,
@@ -248,7 +249,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
        .backend = run.backend,
        .tensors = run.tensors,
        .keeps = reports && runs.questions == nullptr ? &run.answers : nullptr,
-       .follows = run.follows ? &*run.follows : nullptr,
+       .follows = follows ? &*follows : nullptr,
        .sink = &recording,
        .parts = run.on_part ? run.parts : nullptr,
        .questions = runs.questions,
@@ -273,8 +274,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     calls = &run.listener->around(rank.rank, *calls, given);
     listening = &run.listener->listen(rank.rank, listening);
   }
-  std::optional<TypedProgram> typed;
-  // One device has no types, but those that the program asks for.
+  std::optional<TypedProgram> typed;  // one device has no types, but those that are asked for
   const auto mode = run.tensors == Tensors::kOnMesh ? run.types : std::nullopt;
   if (mode || says_types(*run.scenario)) calls = &typed.emplace(*calls, mode, run.layout);
   Marks marks(listening, run.layout);

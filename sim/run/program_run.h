@@ -41,7 +41,7 @@ struct ProgramRun {
   std::int64_t reported_rank = -1;      ///< value of `rank` in the program; -1: the truth
   std::int64_t reported_world = -1;     ///< value of `world_size` in the program; -1: the truth
   AnswerLog answers;                    ///< of the reporting rank, for single-device runs
-  std::optional<AnswerReader> follows;  ///< in a single-device run: the ranks' answers
+  std::optional<AnswerReader> follows;  ///< the answers of another run, from their beginning
   std::int64_t step_limit = 1'000'000;
   std::optional<TypeMode> types;  ///< as in ScenarioOptions
   std::string backend;            ///< of the ranks

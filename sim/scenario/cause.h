@@ -55,7 +55,7 @@ inline constexpr std::string_view kUnequalNumber = "cause.unequal-number";
 /// nothing fits: the text names ranks whose pieces are right
 inline constexpr std::string_view kSomeRanks = "cause.some-ranks";
 /// ranks took different ways at a branch or loop, and wait for each other or meet in different
-/// collectives
+/// collectives; or a branch on the rank, without which the value is right
 inline constexpr std::string_view kPartedBranch = "cause.parted-branch";
 /// nothing fits
 inline constexpr std::string_view kNone = "cause.none";

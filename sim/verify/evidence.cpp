@@ -160,16 +160,6 @@ class Collector {
   DefUse::Ids before_;  // all that the value is made of
 };
 
-// The last line, up to one, at which a statement gives the name a value; 0: none does.
-int line_bound(const DefUse& flow, std::string_view name, int last) {
-  int found = 0;
-  for (DefUse::Id id = 0; id < flow.nodes().size(); ++id) {
-    const int line = flow.nodes()[id].name == name ? flow.line_of(id) : 0;
-    if (line <= last) found = std::max(found, line);
-  }
-  return found;
-}
-
 // Pieces of unequal lengths that from_local takes for equal ones: each rank has another whole.
 Cause without_shape(const VerifyInputs& inputs, const ValueReport& report) {
   if (report.spec == nullptr || report.spec->has_partial() || !report.replicas_differ) return {};
@@ -186,6 +176,15 @@ Cause without_shape(const VerifyInputs& inputs, const ValueReport& report) {
 }
 
 }  // namespace
+
+int line_bound(const DefUse& flow, std::string_view name, int last) {
+  int found = 0;
+  for (DefUse::Id id = 0; id < flow.nodes().size(); ++id) {
+    const int line = flow.nodes()[id].name == name ? flow.line_of(id) : 0;
+    if (line <= last) found = std::max(found, line);
+  }
+  return found;
+}
 
 Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
                        const Scenario& scenario) {
@@ -207,11 +206,18 @@ Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Sc
 
 Cause cause_by_text(const DefUse& flow, const ValueReport& report,
                     const std::vector<std::string>& warnings) {
-  for (const DefUse::Id id : flow.made_of(nodes_of(flow, report))) {
-    const std::string place = fmt::format("line {}: ", flow.line_of(id));
+  const DefUse::Ids all = flow.made_of(nodes_of(flow, report));
+  const bool gradient = flow.any(all, DefUse::Kind::kBackward);
+  for (const DefUse::Id id : all) {
+    const int line = flow.line_of(id);
+    const std::string place = fmt::format("line {}: ", line);
+    const std::string write = fmt::format("of line {} wrote", line);  // which backward ignores
     for (const std::string& warning : warnings) {
+      if (gradient && warning.find(write) != warning.npos) {
+        return {causes::kTermAdded, warning, line};
+      }
       if (!warning.starts_with(place)) continue;
-      return {causes::kOtherChunk, warning.substr(place.size()), flow.line_of(id)};
+      return {causes::kOtherChunk, warning.substr(place.size()), line};
     }
   }
   return {};

@@ -357,7 +357,7 @@ void OneValue::claimed(ValueReport& report) {
 
 void OneValue::plain(ValueReport& report) {
   if (replicas(report)) return;
-  if (labelled(report)) return;
+  if (labelled(report) || of_one_rank(report)) return;
   report.facts.fits = alone(precision_, 0) == nullptr ? Fits::kNoValue : Fits::kNo;
 }
 
@@ -397,6 +397,35 @@ bool OneValue::replicas(ValueReport& report) {
   // Ranks' own numbers may be equal by chance, as counts and rates are.
   if (!agree && is_rank_local(first_->value)) report.facts.alike = false;
   return agree;
+}
+
+// A reduce gave it to one rank: what others hold then is no value of it, unless they show it.
+bool OneValue::of_one_rank(ValueReport& report) {
+  if (inputs_.flow == nullptr || !report_.where.source) return false;
+  const DefUse& flow = *inputs_.flow;
+  const auto own = flow.held_by(report_.name, report_.where.span.begin);
+  const bool reduced = std::ranges::any_of(own, [&](DefUse::Id id) {
+    return flow.nodes()[id].kind == DefUse::Kind::kReduced && flow.nodes()[id].entry;
+  });
+  std::set<int> shown;
+  for (const DefUse::Id id : flow.makes(own)) {
+    if (flow.nodes()[id].kind == DefUse::Kind::kShown) shown.insert(flow.line_of(id));
+  }
+  bool found = false;
+  for (std::size_t rank = 0; rank < by_rank_.size() && reduced; ++rank) {
+    if (by_rank_[rank] == nullptr) continue;
+    const Answer answer = compared(whole_value(by_rank_[rank]->value.local()), false, rank);
+    if (answer.known && !disagrees(answer.comparison)) {
+      found = true;
+      report.comparison = answer.comparison;
+    } else if (std::ranges::any_of(inputs_.ranks[rank]->notes().statements, [&](auto begin) {
+                 return shown.contains(report_.where.source->place(begin).line);
+               })) {
+      return false;
+    }
+  }
+  if (found) report.facts.fits = Fits::kReplicas;
+  return found;
 }
 
 // Some op on the way to the value takes a largest or smallest one.

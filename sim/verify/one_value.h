@@ -49,6 +49,7 @@ class OneValue {
   void claimed(ValueReport& report);
   static void wrong_claim(ValueReport& report, const std::string& what);
   bool replicas(ValueReport& report);
+  bool of_one_rank(ValueReport& report);
   bool labelled(ValueReport& report);
   bool may_be(const Label& label, const std::vector<GlobalValue>& held) const;
   bool takes_extremes() const;

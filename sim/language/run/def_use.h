@@ -59,7 +59,7 @@ struct FlowNode {
   bool divides = false;
   SourceSpan literal;       ///< of that number, if it is written once; else empty
   std::int64_t length = 0;  ///< by the text, of the list that a collective fills; 0: not known
-  bool entry = false;       ///< of such a list: what one rank has
+  bool entry = false;       ///< what one rank has of such a list, or alone gets of a reduce
   bool by_world = false;    ///< inside of a loop whose passes follow from the number of ranks
   std::uint32_t loop = 0;   ///< the node that decides the innermost loop around it, plus 1; 0: none
   std::string op;           ///< of calls: the last name of the function

@@ -481,7 +481,8 @@ void FlowWalk::fill(std::string_view name, std::uint32_t begin, const Arguments&
     if (made.begin != begin || made.kind != kind) continue;
     made.length = length;
     made.literal = literal;
-    made.entry = lists && kind == Kind::kFromOne;
+    made.entry = name == "reduce" || (lists && kind == Kind::kFromOne);
+    if (name == "scatter") made.op = name;
   }
 }
 

@@ -17,17 +17,6 @@ namespace shardlab {
 
 namespace {
 
-std::string at(const MatchedCall& call) {
-  std::string text = call.own().name();
-  const bool gradient = call.own().kind == LoggedCall::Kind::kGradient;
-  if (call.own().pass == Pass::kBackward) text = gradient ? "backward" : "the backward of " + text;
-  return fmt::format("{} in line {}", text, call.own().position.line);
-}
-
-Cause found(const MatchedCall& call, std::string_view id, std::string text) {
-  return {id, std::move(text), call.own().position.line};
-}
-
 bool all_equal(const auto& sizes) {
   return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
 }
@@ -161,17 +150,35 @@ std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call)
                            mean ? "an average of averages" : "one that all ranks have is meant"));
 }
 
-// A number of a piece, such as its length, where one device has that of the whole; a number of
-// ranks, 1 on one device, is a factor.
-std::optional<Cause> of_other_number(const MatchedCall& call) {
+// A number of a piece, such as its length, where one device has that of the whole, told where it
+// has its name; a number of ranks, 1 on one device, is a factor.
+std::optional<Cause> of_other_number(const StepsOnPath& of, const MatchedCall& call, bool named) {
   const auto number = [](const LoggedCall& of) {
     return of.numbers.substr(0, of.numbers.find(','));
   };
   const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
-  if (own == meant || meant == "1") return std::nullopt;
-  return found(call, causes::kFactor,
-               fmt::format("{} takes {}, a number of the rank's own piece, where one device has {}",
-                           at(call), own, meant));
+  if (own == meant || meant == "1" || by_rank(call)) return std::nullopt;
+  const int line = call.own().position.line;
+  const auto name = of.number_in(line, own, meant);
+  if (named && !name) return std::nullopt;
+  return Cause{
+      causes::kFactor,
+      fmt::format("{} takes {}{}, a number of the rank's own piece, where one device has "
+                  "{}",
+                  at(call), name ? fmt::format("{} of line {}, ", name->first, name->second) : "",
+                  own, meant),
+      name ? name->second : line};
+}
+
+// The number by which terms of a sum were scaled on the way to a step.
+std::optional<Cause> scaled_before(const StepsOnPath& of, const MatchedCall& call) {
+  for (const MatchedCall* step = &call; !step->producers.empty() && step->producers[0] >= 0;) {
+    step = &of.calls[static_cast<std::size_t>(step->producers[0])];
+    if (!step->results[0] || !step->results[0]->has_terms()) break;
+    if (!step->own().name().starts_with("mul")) continue;
+    if (auto cause = of_other_number(of, *step, true)) return cause;
+  }
+  return std::nullopt;
 }
 
 // Pieces of one operand are in the order of the ranks, those of another one are not.
@@ -193,60 +200,31 @@ std::optional<Cause> in_other_order(const MatchedCall& call, const MeshLayout& l
                   call.operands[*in_order]->placements[mesh_dim].dim, layout.names()[mesh_dim]));
 }
 
-// The label of what it was given decides.
-std::optional<Cause> of_collective(const MatchedCall& call, const MeshLayout& layout) {
-  const LoggedCall& own = call.own();
-  const std::string group =
-      own.group.empty() ? std::string("all ranks") : text_of_list(own.group, " and ");
-  const bool reduces = own.collective == CollectiveKind::kAllReduce ||
-                       own.collective == CollectiveKind::kReduce ||
-                       own.collective == CollectiveKind::kReduceScatter;
-  if (!call.operands[0]) return std::nullopt;
-  const Placements& given = call.operands[0]->placements;
-  std::vector<std::string> left, copies;
+// The mesh dims that cut a dim of an operand, counted from its last one.
+std::vector<std::string> cutting(const MatchedCall& call, std::size_t operand,
+                                 std::int64_t from_end, const MeshLayout& layout) {
+  const std::int64_t at = std::ssize(call.whole_operands[operand]->meta.shape) - from_end;
+  std::vector<std::string> names;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    if (layout.size(dim) < 2) continue;
-    if (given[dim].is_partial() && !in_group(own, layout, dim)) left.push_back(layout.names()[dim]);
-    if (given[dim].is_replicate() && in_group(own, layout, dim)) {
-      copies.push_back(layout.names()[dim]);
-    }
+    if (call.operands[operand]->placements[dim].is_shard(at)) names.push_back(layout.names()[dim]);
   }
-  if (reduces && !left.empty()) {
-    return found(call, causes::kWrongGroup,
-                 fmt::format("{} reduces over {}, and ranks hold terms over {}", at(call), group,
-                             text_of_list(left, " and ")));
-  }
-  for (std::size_t dim = 0; reduces && dim < layout.ndim(); ++dim) {
-    if (layout.size(dim) < 2 || !in_group(own, layout, dim)) continue;
-    if (given[dim].is_shard()) {
-      return found(call, causes::kOnPieces,
-                   fmt::format("{} reduces over {} pieces of dim {}, which {} cuts", at(call),
-                               group, given[dim].dim, layout.names()[dim]));
-    }
-    if (!given[dim].is_partial() || given[dim].op == own.reduction) continue;
-    const std::string taken =
-        fmt::format("{} takes the {} over {} of terms of {}: ", at(call), to_string(own.reduction),
-                    group, shardlab::text_of(given[dim].op));
-    if (is_extreme(given[dim].op) || is_extreme(own.reduction)) {
-      return found(call, causes::kOtherReduction,
-                   fmt::format("{}reduce them with {}", taken, to_string(given[dim].op)));
-    }
-    return found(call, causes::kFactor,
-                 fmt::format("{}it is {}{}", taken,
-                             own.reduction == ReduceOp::kAvg ? "1/" : "times ", own.group_size));
-  }
-  if (reduces && !copies.empty()) {
-    return found(call, causes::kFactor,
-                 fmt::format("{} adds up over {} what its ranks hold alike: it counts {} times",
-                             at(call), text_of_list(copies, " and "), own.group_size));
-  }
-  if (own.collective == CollectiveKind::kBroadcast) {
+  return names;
+}
+
+// Two operands of an op on single elements, of which other mesh dims cut the same dim.
+std::optional<Cause> cut_by_another(const MatchedCall& call, const MeshLayout& layout) {
+  const bool single = std::holds_alternative<PointwiseRule>(call.own().row->rule);
+  if (!single || call.operands.size() != 2 || !call.operands[0] || !call.operands[1]) return {};
+  const std::int64_t dims = std::ssize(call.whole_results[0]->meta.shape);
+  for (std::int64_t from_end = 1; from_end <= dims; ++from_end) {
+    const auto first = cutting(call, 0, from_end, layout),
+               other = cutting(call, 1, from_end, layout);
+    if (first.empty() || other.empty() || first == other) continue;
     return found(call, causes::kOtherChunk,
-                 fmt::format("{} gives all ranks of {} what one of them has", at(call), group));
+                 fmt::format("{} puts pieces that {} cuts with pieces of the same dim that {} cuts",
+                             at(call), text_of_list(first, " and "), text_of_list(other, " and ")));
   }
-  return found(
-      call, causes::kOtherLabel,
-      fmt::format("{} over {} puts pieces together that are cut in another way", at(call), group));
+  return std::nullopt;
 }
 
 class Accusation {
@@ -255,12 +233,18 @@ class Accusation {
       : of_(of), calls_(of.calls), layout_(*of.layout), relative_(of.relative) {}
 
   std::optional<Cause> of(const MatchedCall& call, const Form& form, std::size_t step) const {
-    if (call.own().kind == LoggedCall::Kind::kCollective) return of_collective(call, layout_);
+    if (call.own().kind == LoggedCall::Kind::kCollective) {
+      auto cause = accused_collective(of_, call);
+      auto number = cause && cause->id == causes::kFactor ? scaled_before(of_, call) : std::nullopt;
+      return number ? number : cause;
+    }
     if (call.own().kind == LoggedCall::Kind::kGradient)
       return of_gradient(form, static_cast<std::ptrdiff_t>(step));
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
+    if (auto other = cut_by_another(call, layout_)) return other;
     if (call.own().results[0].reals.size() > 1) {
+      if (auto number = of_other_number(of_, call, true)) return number;
       if (auto factor = scaled(of_, call, form)) return factor;
     }
     // The mesh dim that cuts a dim which the call names explains more than others do, and one with
@@ -285,7 +269,7 @@ class Accusation {
     }
     if (auto first = first_part(call)) return first;
     auto factor = scaled(of_, call, form);
-    return factor ? factor : of_other_number(call);
+    return factor ? factor : of_other_number(of_, call, false);
   }
 
  private:
@@ -543,31 +527,9 @@ bool StepsOnPath::has(const MatchedCall& call) const {
   return path.contains({at.line, at.column});
 }
 
-bool in_group(const LoggedCall& call, const MeshLayout& layout, std::size_t mesh_dim) {
-  if (call.group_size == layout.size()) return true;
-  return std::ranges::count(call.group, layout.names()[mesh_dim]) > 0;
-}
-
 std::optional<Cause> accused_of(const StepsOnPath& of, const MatchedCall& call, const Form& form,
                                 std::size_t step) {
   return Accusation(of).of(call, form, step);
-}
-
-Cause terms_of(const MeshLayout& layout, const MatchedCall& call) {
-  std::string terms, missing;
-  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    const Placement& placement = call.results[0]->placements[dim];
-    if (!placement.is_partial()) continue;
-    const std::string& name = layout.names()[dim];
-    terms += fmt::format("{} a term of {} over {}", terms.empty() ? "" : " and",
-                         shardlab::text_of(placement.op), name);
-    missing +=
-        fmt::format("{}{} over {}", missing.empty() ? "" : " and ", to_string(placement.op), name);
-  }
-  return found(call, causes::kMissingSum,
-               fmt::format("{} gives each rank{}, and nothing reduces it: an all_reduce with {} is "
-                           "missing behind it",
-                           at(call), terms, missing));
 }
 
 }  // namespace shardlab

@@ -73,12 +73,12 @@ class LoggingObserver final : public ForwardingObserver {
     for (const std::size_t dim : group.mesh_dims) {
       if (group.layout != nullptr) exchange_.group.push_back(group.layout->names()[dim]);
     }
-    // The source of a broadcast in place, which has its result already.
-    const bool sends = (current_rank().mode & kModeFilling) != 0 && call.input.defined() &&
-                       call.kind == CollectiveKind::kBroadcast &&
-                       call.source == call.group->rank() &&
-                       PendingStorage::done(*call.result.storage());
-    if (depth_ == 0 && sends) collected(DTensor(call.input), DTensor(call.input));
+    // The source of a broadcast in place has its result already, one that a reduce sends none.
+    const bool has = call.kind == CollectiveKind::kBroadcast && call.source == call.group->rank() &&
+                     PendingStorage::done(*call.result.storage());
+    const bool none = call.kind == CollectiveKind::kReduce && !call.result.defined();
+    const bool sends = (current_rank().mode & kModeFilling) != 0 && call.input.defined();
+    if (depth_ == 0 && sends && (has || none)) collected(DTensor(call.input), DTensor(call.input));
     exchange_.position = current_rank().position;
     if (call.result.defined()) issued_[call.result.storage().get()] = exchange_;
     ForwardingObserver::collective_ends(call);

@@ -316,7 +316,9 @@ class Accuser {
   // A loss that each rank averages over its own rows has gradients that are as many times too large
   // as there are ranks, until they are averaged.
   bool is_of_own_loss(const MatchedCall& call) const {
-    if (call.own().pass != Pass::kBackward) return false;
+    const bool collects =
+        call.own().kind == Kind::kCollective && call.operands[0] && !call.operands[0]->has_terms();
+    if (call.own().pass != Pass::kBackward || collects) return false;
     for (std::size_t i = 0; i < call.results.size(); ++i) {
       if (!call.results[i] && !is_scaled(call, i)) return false;
     }
@@ -433,19 +435,8 @@ class Accuser {
   // Some reduction over a dim of its terms takes what is made of the step.
   bool is_reduced_later(std::size_t step) const {
     const Placements& terms = calls_[step].results[0]->placements;
-    std::set<int> made = {static_cast<int>(step)};
-    for (std::size_t i = step + 1; i < calls_.size(); ++i) {
-      const LoggedCall& own = calls_[i].own();
-      const bool follows = std::ranges::any_of(
-          calls_[i].producers, [&](int producer) { return made.contains(producer); });
-      if (follows) made.insert(static_cast<int>(i));
-      if (!follows || own.kind != Kind::kCollective) continue;
-      const bool reduces = own.collective == CollectiveKind::kAllReduce ||
-                           own.collective == CollectiveKind::kReduce ||
-                           own.collective == CollectiveKind::kReduceScatter;
-      for (std::size_t dim = 0; dim < terms.size() && reduces; ++dim) {
-        if (terms[dim].is_partial() && in_group(own, layout_, dim)) return true;
-      }
+    for (std::size_t dim = 0; dim < terms.size(); ++dim) {
+      if (terms[dim].is_partial() && reduced_behind(of_, step, dim)) return true;
     }
     return false;
   }

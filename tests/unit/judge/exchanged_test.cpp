@@ -177,4 +177,112 @@ TEST_CASE("V-33 one entry of a list for all is told as that") {
               "entries 0 and 1 of the list that is filled are one tensor");
 }
 
+TEST_CASE("V-34 parts that one rank scatters are pieces, whatever others hold before") {
+  const Program scatter{
+      "tp = 3", "x = \"f64[4, 6]\"\nw = \"f64[6, 6]\"",
+      "n = mesh.size(\"tp\")\nseen = w.to_local().norm()\nown = torch.empty([6, 6 // n], "
+      "dtype=f64)\n"
+      "parts = [p.contiguous() for p in w.to_local().chunk(n, 1)]\n"
+      "dist.scatter(own, parts if rank == 0 else None, src=0)\ny = x.to_local() @ own\n",
+      "", "tp=S(1)"};
+  CHECK(scatter.told() == "verified");
+  CHECK(scatter.with("parts if", "parts[::-1] if").told() != "verified");
+}
+
+TEST_CASE("V-33 a sum that one rank alone gets is told where others go on with their own") {
+  const Program reduce{"dp = 3", "x = \"f64[6@dp, 4]\"\nw = \"f64[4]\"",
+                       "s = x.to_local().pow(2).sum()\nseen = s.sqrt()\ndist.all_reduce(s)\n"
+                       "y = w.to_local() * s.clamp(max=5.0) + s\n",
+                       "", "dp=R"};
+  CHECK(reduce.told() == "verified");
+  check_tells(reduce.with("dist.all_reduce(s)", "dist.reduce(s, dst=1)"),
+              "cause.missing-sum 10: reduce in line 10 gives the sum over all ranks to one rank, "
+              "and others go on with their own: all_reduce gives it to all");
+}
+
+TEST_CASE("V-33 a branch on the rank is told where the value is right without it") {
+  const Program branch{"dp = 2\ntp = 2", "w = \"f64[6@tp, 4]\"\ne = \"f64[6@tp, 4]\"",
+                       "seen = 0\nif rank == 0:\n    seen = 1\nnew = w.to_local() * 0.9\n"
+                       "y = 0.9 * e.to_local() + 0.1 * new\n",
+                       "", "tp=S(0)"};
+  CHECK(branch.told() == "verified");
+  const std::string line = "y = 0.9 * e.to_local() + 0.1 * new";
+  check_tells(branch.with(line, line + " if rank == 0 else e.to_local()"),
+              "cause.parted-branch 13: line 13 parts the ranks by their number, and the value is "
+              "right if all go on there as one device does");
+  // One rank sends it on: the branch is right, and what is told is where it sends.
+  const Program sent{"dp = 2", "x = \"f64[4, 3]\"",
+                     "s = x.to_local().sum(0) if rank == 0 else torch.zeros([3], dtype=f64)\n"
+                     "dist.broadcast(s, src=0)\ny = s\n",
+                     "", "dp=R"};
+  const std::string told = sent.with("src=0", "src=1").told();
+  CHECK_MESSAGE(told.find("cause.parted-branch") == told.npos, told);
+}
+
+TEST_CASE("V-33 pieces that one mesh dim cuts are told where they meet those of another") {
+  const Program place{"dp = 2\ncp = 2", "x = \"f64[4@dp, 6@cp, 3]\"\np = \"f64[6, 3]\"",
+                      "n = x.to_local().shape[1]\ni = mesh.coordinate(\"cp\")\nseen = i * n\n"
+                      "y = torch.tanh(x.to_local() + p.to_local()[i * n:(i + 1) * n])\n",
+                      "", "dp=S(0), cp=S(1)"};
+  CHECK(place.told() == "verified");
+  check_tells(place.with("coordinate(\"cp\")", "coordinate(\"dp\")"),
+              "cause.other-chunk 12: add in line 12 puts pieces that cp cuts with pieces of the "
+              "same dim that dp cuts");
+}
+
+TEST_CASE("V-33 an average of terms that are reduced over another group later is a factor") {
+  const Program twice{"dp = 2\ntp = 3", "x = \"f64[12@(dp,tp), 4]\"\nw = \"f64[4]\"",
+                      "s = x.to_local().pow(2).sum(0)\nseen = s.norm()\n"
+                      "s = all_reduce(s, \"sum\", group=\"tp\")\ns = all_reduce(s, \"sum\", "
+                      "group=\"dp\")\ny = w.to_local() - 0.1 * s\n",
+                      "", "dp=R"};
+  CHECK(twice.told() == "verified");
+  check_tells(twice.with("s, \"sum\", group=\"tp\"", "s, \"avg\", group=\"tp\""),
+              "all_reduce in line 11 takes the avg over tp of terms of a sum: it is 1/3");
+}
+
+TEST_CASE("V-33 a sum of replicas in a backward of the program's own is told there") {
+  const Program both{
+      "tp = 2", "x = \"f64[3, 4]\"\na = \"f64[4, 6@tp]\"\nb = \"f64[6@tp, 2]\"",
+      "class Sum(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, t):\n"
+      "        return all_reduce(t, \"sum\", group=\"tp\")\n    @staticmethod\n"
+      "    def backward(ctx, d):\n        return d\n"
+      "w = a.to_local().detach().requires_grad_()\nseen = w.norm()\n"
+      "Sum.apply((x.to_local() @ w).relu() @ b.to_local()).pow(2).sum().backward()\n"
+      "y = a.to_local() - 0.1 * w.grad\n",
+      "", "tp=S(1)"};
+  CHECK(both.told() == "verified");
+  check_tells(both.with("return d\n", "return all_reduce(d, \"sum\", group=\"tp\")\n"),
+              "cause.factor 15: the backward of all_reduce in line 15 adds up over tp what its "
+              "ranks hold alike: it counts 2 times");
+}
+
+TEST_CASE("V-33 a collective in place that backward ignores is told where a gradient is wrong") {
+  const Program norm{"dp = 2", "x = \"f64[6@dp, 3]\"",
+                     "h = x.to_local().detach().requires_grad_()\n"
+                     "m = all_reduce(h.mean(0), \"avg\", group=\"dp\")\nseen = m.norm()\n"
+                     "(h - m).pow(3).sum().backward()\ny = h.grad\n",
+                     "", "dp=S(0)"};
+  CHECK(norm.told() == "verified");
+  check_tells(norm.with("m = all_reduce(h.mean(0), \"avg\", group=\"dp\")",
+                        "m = h.mean(0)\ndist.all_reduce(m, op=dist.ReduceOp.AVG)"),
+              "cause.term-added 9: all_reduce of line 9 wrote f64[3], which records gradients");
+}
+
+TEST_CASE("V-33 a number of a piece is told where it has its name") {
+  const Program number{"tp = 2", "x = \"f64[3, 5]\"\na = \"f64[5, 4@tp]\"\nb = \"f64[4@tp, 6]\"",
+                       "seen = a.to_local().shape[1] * 2\nscale = 8.0 / a.shape[1]\n"
+                       "d = all_reduce(x.to_local() @ a.to_local() @ b.to_local(), \"sum\", "
+                       "group=\"tp\")\ny = torch.tanh(d) * scale\n",
+                       "", "tp=R"};
+  CHECK(number.told() == "verified");
+  const Program local = number.with("/ a.shape[1]", "/ a.to_local().shape[1]");
+  check_tells(local,
+              "cause.factor 10: mul in line 12 takes scale of line 10, 4.0, a number of the rank's "
+              "own piece, where one device has 2.0");
+  // Before the sum its terms look like those of an average.
+  check_tells(local.with(" @ b.to_local()", " @ b.to_local() * scale").with("(d) * scale", "(d)"),
+              "cause.factor 10: mul in line 11 takes scale of line 10, 4.0");
+}
+
 }  // namespace shardlab

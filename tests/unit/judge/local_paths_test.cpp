@@ -350,6 +350,21 @@ TEST_CASE("V-34 an element that is printed does not print the list that it is ta
   CHECK(told_of(result, "js") == "on the way");
 }
 
+TEST_CASE("V-34 a mean that one rank gets and prints is judged there") {
+  const auto told = [](const char* of, int shows = 1) {
+    return told_of(walked("dp = 3", "x = \"f64[6@dp, 4]\"",
+                          fmt::format("h = x.to_local().exp()\nseen = h.norm()\nm = {}\n"
+                                      "dist.reduce(m, dst=1, op=dist.ReduceOp.AVG)\n"
+                                      "if rank == {}:\n    print(m.item())\n",
+                                      of, shows)),
+                   "m");
+  };
+  CHECK(told("h.mean()") == "verified");
+  check_tells(told("h.mean()", 2), "wrong: cause.missing-sum: reduce in line 10 gives the avg");
+  check_tells(told("h.mean() * world_size"), "differs");
+  check_tells(told("h.std()"), "wrong");
+}
+
 TEST_CASE("V-34 a number that is computed of a name of [reference] is right with it") {
   const auto judged = [](const char* reduce, const char* print) {
     return run_scenario(
