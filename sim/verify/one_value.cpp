@@ -407,12 +407,13 @@ bool OneValue::of_one_rank(ValueReport& report) {
   const bool reduced = std::ranges::any_of(own, [&](DefUse::Id id) {
     return flow.nodes()[id].kind == DefUse::Kind::kReduced && flow.nodes()[id].entry;
   });
+  if (!reduced) return false;
   std::set<int> shown;
   for (const DefUse::Id id : flow.makes(own)) {
     if (flow.nodes()[id].kind == DefUse::Kind::kShown) shown.insert(flow.line_of(id));
   }
   bool found = false;
-  for (std::size_t rank = 0; rank < by_rank_.size() && reduced; ++rank) {
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
     if (by_rank_[rank] == nullptr) continue;
     const Answer answer = compared(whole_value(by_rank_[rank]->value.local()), false, rank);
     if (answer.known && !disagrees(answer.comparison)) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 
 #include "base/text.h"
@@ -161,12 +162,19 @@ std::optional<Cause> of_other_number(const StepsOnPath& of, const MatchedCall& c
   const int line = call.own().position.line;
   const auto name = of.number_in(line, own, meant);
   if (named && !name) return std::nullopt;
+  std::string part;
+  const double times = std::strtod(meant.c_str(), nullptr) / std::strtod(own.c_str(), nullptr);
+  for (std::size_t dim = 0; dim < of.layout->ndim(); ++dim) {
+    const auto size = static_cast<double>(of.layout->size(dim));
+    if (size == 1 || std::fabs(times - size) > size * 1e-9) continue;
+    part =
+        fmt::format(", and that is 1/{:.0f} of it, the size of {}", size, of.layout->names()[dim]);
+  }
   return Cause{
       causes::kFactor,
-      fmt::format("{} takes {}{}, a number of the rank's own piece, where one device has "
-                  "{}",
+      fmt::format("{} takes {}{}, a number of the rank's own piece, where one device has {}{}",
                   at(call), name ? fmt::format("{} of line {}, ", name->first, name->second) : "",
-                  own, meant),
+                  own, meant, part),
       name ? name->second : line};
 }
 
