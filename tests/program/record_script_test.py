@@ -2,7 +2,7 @@
 """Scripts under `shardlab record`: where a recording begins and ends, scripts for GPUs, modules,
 and scripts that fail. Skipped (77) where PyTorch is not installed.
 
-    record_script_test.py PROGRAM ROOT
+    record_script_test.py PROGRAM ROOT [PART/PARTS]
 """
 
 import gzip
@@ -228,5 +228,8 @@ for _ in range(2):
                       "  at          train.py:2\n  fix  ", errors)
 
 
+load_tests = program.in_parts
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1])

@@ -1040,11 +1040,7 @@ class Recorder(program.Program):
         self.assertIn("5 gradients are PyTorch's, 0 differ", run)
 
 
-def load_tests(loader, tests, pattern):
-    """The tests of this part, in the order of their names."""
-    part, parts = map(int, sys.argv[3].split("/")) if sys.argv[3:] else (1, 1)
-    every = [test for suite in tests for test in suite]
-    return unittest.TestSuite(every[part - 1 :: parts])
+load_tests = program.in_parts
 
 
 if __name__ == "__main__":

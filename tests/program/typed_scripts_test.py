@@ -2,7 +2,7 @@
 """Scripts that use spmd_types, under its strict checker, recorded by a process for each rank.
 Skipped (77) where PyTorch, NumPy or the package is not installed.
 
-    typed_scripts_test.py PROGRAM ROOT
+    typed_scripts_test.py PROGRAM ROOT [PART/PARTS]
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ import pathlib
 import sys
 import unittest
 
-from program import Program, need
+from program import Program, in_parts, need
 
 need("torch.nn", "numpy", "spmd_types")
 
@@ -134,6 +134,9 @@ class TypedScripts(Program):
         code, output, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)
         self.assertIn("spmd_types.set_dist at script.py:6", output + errors)
+
+
+load_tests = in_parts
 
 
 if __name__ == "__main__":
