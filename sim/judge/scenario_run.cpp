@@ -257,7 +257,6 @@ std::unique_ptr<EarlyJudge> early_judge_of(const Run& run) {
   if (const auto& memory = options.memory) inputs.most_elements = most_compared_elements(*memory);
   inputs.one_device.emplace();
   inputs.one_device->single = options.alone->runs.recordings;
-  inputs.one_device->knows_sharing = false;
   return std::make_unique<EarlyJudge>(*scenario.program, std::move(inputs),
                                       static_cast<std::size_t>(scenario.world));
 }

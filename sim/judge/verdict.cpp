@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -652,9 +651,8 @@ class Verification {
       const SourcePlace place = source.place(flow().nodes()[id].begin);
       suspicions.path.emplace(place.line, place.column);
     }
-    suspicions.number_in = [&](int line, const std::string& own, const std::string& alone) {
-      return number_in(line, std::strtod(own.c_str(), nullptr),
-                       std::strtod(alone.c_str(), nullptr));
+    suspicions.number_in = [&](int line, double own, double alone) {
+      return number_in(line, own, alone);
     };
     suspicions.mends = [&](const std::vector<ChangedResult>& changes,
                            std::vector<MatchedCall>& steps) {

@@ -160,13 +160,14 @@ std::optional<Cause> of_other_number(const StepsOnPath& of, const MatchedCall& c
   const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
   if (own == meant || meant == "1" || by_rank(call)) return std::nullopt;
   const int line = call.own().position.line;
-  const auto name = of.number_in(line, own, meant);
+  const double of_rank = std::strtod(own.c_str(), nullptr),
+               of_whole = std::strtod(meant.c_str(), nullptr);
+  const auto name = of.number_in(line, of_rank, of_whole);
   if (named && !name) return std::nullopt;
   std::string part;
-  const double times = std::strtod(meant.c_str(), nullptr) / std::strtod(own.c_str(), nullptr);
   for (std::size_t dim = 0; dim < of.layout->ndim(); ++dim) {
     const auto size = static_cast<double>(of.layout->size(dim));
-    if (size == 1 || std::fabs(times - size) > size * 1e-9) continue;
+    if (size == 1 || std::fabs(of_whole / of_rank - size) > size * 1e-9) continue;
     part =
         fmt::format(", and that is 1/{:.0f} of it, the size of {}", size, of.layout->names()[dim]);
   }

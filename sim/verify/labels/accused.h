@@ -23,8 +23,7 @@ struct StepsOnPath {
   std::set<std::pair<int, int>> path = {};  ///< places of the text, line and column
   bool by_backward = false;                 ///< gradients are on the path, too
   /// A name in a line whose number is `own` on the ranks and `alone` on one device, and its line.
-  std::function<std::optional<std::pair<std::string, int>>(int line, const std::string& own,
-                                                           const std::string& alone)>
+  std::function<std::optional<std::pair<std::string, int>>(int line, double own, double alone)>
       number_in = {};
   bool has(const MatchedCall& call) const;
 };
