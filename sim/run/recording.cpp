@@ -192,6 +192,7 @@ void Recording::begins_with(const std::string& name, const DTensor& value, const
 }
 
 void Recording::ends(const std::string& name, const Value& value) {
+  unused_ = {};  // the program is over: records alone hold its values
   std::int64_t visited = 0;
   if (const auto numbered = numbered_.find(name);
       value.is_number() && numbered != numbered_.end()) {

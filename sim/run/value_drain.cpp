@@ -13,6 +13,8 @@ namespace shardlab {
 
 namespace {
 
+constexpr std::uint64_t kWritten = -1;  // a version that no memory has
+
 class GoneBuffer final : public Buffer {
  public:
   GoneBuffer(const Buffer& was, std::uint64_t hash)
@@ -31,9 +33,10 @@ void let_go_as(const Tensor& tensor, std::uint64_t hash) {
   if (!is_gone(tensor)) storage.complete(BufferRef(new GoneBuffer(*storage.buffer(), hash)));
 }
 
-// The bytes of a tensor without later writes are still at the same place.
 bool is_written(const HeldValue& value) {
-  return value.own.local().storage()->buffer() != value.recorded.local().storage()->buffer();
+  const Tensor &own = value.own.local(), &recorded = value.recorded.local();
+  return own.storage()->version() != value.version ||
+         (!is_gone(recorded) && own.storage()->buffer() != recorded.storage()->buffer());
 }
 
 }  // namespace
@@ -55,20 +58,29 @@ bool same_elements(const Tensor& before, const Tensor& now) {
   return a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-void UnusedValues::add(HeldValue value) { waiting_.push_back(std::move(value)); }
+void UnusedValues::add(HeldValue value) {
+  const auto before = std::ranges::find(waiting_, value.name, &HeldValue::name);
+  if (before == waiting_.end()) return waiting_.push_back(std::move(value));
+  replaced_.push_back(before->recorded);
+  *before = std::move(value);
+}
 
 // A gradient may still come to a leaf, and a pending result to its memory.
 void UnusedValues::is_unused(const std::string& name) {
-  const auto found = std::find_if(waiting_.rbegin(), waiting_.rend(),
-                                  [&](const HeldValue& one) { return one.name == name; });
-  if (found == waiting_.rend()) return;
+  const auto found = std::ranges::find(waiting_, name, &HeldValue::name);
+  if (found == waiting_.end()) return;
   const DTensorImpl& own = *found->own.impl();
   const bool leaf = own.requires_grad && !own.grad_node;
   found->unused = true;
-  if (leaf || own.grad || own.local.storage()->pending()) waiting_.erase(std::prev(found.base()));
+  if (leaf || own.grad || own.local.storage()->pending()) waiting_.erase(found);
 }
 
 void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
+  std::erase_if(replaced_, [&](const DTensor& recorded) {
+    const bool spent = is_spent(recorded);
+    if (spent) shardlab::let_go(recorded.local());
+    return spent;
+  });
   std::vector<HeldValue*> unused;
   for (HeldValue& one : waiting_) {
     const Tensor& recorded = one.recorded.local();
@@ -76,6 +88,7 @@ void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
     if (!one.own.local().pending() && !is_gone(recorded) && is_written(one) &&
         is_spent(one.recorded)) {
       let_go_as(recorded, hash_of(recorded));
+      one.version = kWritten;
     }
   }
   const auto memory = [](const HeldValue* one) { return one->own.local().storage().get(); };
@@ -106,7 +119,9 @@ bool UnusedValues::let_go_together(std::span<HeldValue* const> values, const IsS
   const Ref<Storage>& storage = values.front()->own.local().storage();
   if (!alone || storage->use_count() != tensors) return false;
   for (HeldValue* one : values) {
-    if (is_written(*one)) one->recorded = ends(*one);
+    if (!is_written(*one)) continue;
+    one->recorded = ends(*one);
+    one->version = storage->version();
   }
   const bool spent =
       std::ranges::all_of(values, [&](const HeldValue* one) { return is_spent(one->recorded); });

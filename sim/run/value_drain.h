@@ -17,7 +17,8 @@ namespace shardlab {
 
 struct RecordedValue;
 
-/// Names that get one value, at the top of a program, which keeps it to its end without using it.
+/// Names that only statements at the top of a program mention, which keeps the last value of each
+/// to its end without using it.
 struct UnusedNames {
   std::unordered_set<std::string> all;
   /// Those that a statement and all behind it do not mention, by the offset at which it begins.
@@ -46,8 +47,9 @@ bool same_elements(const Tensor& before, const Tensor& now);
 /// A value of a program, and the record of it.
 struct HeldValue {
   std::string name;
-  DTensor own;       ///< as the program holds it
-  DTensor recorded;  ///< a snapshot
+  DTensor own;                                               ///< as the program holds it
+  DTensor recorded;                                          ///< a snapshot
+  std::uint64_t version = own.local().storage()->version();  ///< of its memory, when recorded
   bool unused = false;
 };
 
@@ -59,6 +61,7 @@ class UnusedValues {
   /// Records the value as it is now, behind all writes in place.
   using Ends = std::function<DTensor(const HeldValue& value)>;
 
+  /// The name has no other value from now on.
   void add(HeldValue value);
   /// No statement uses it from now on.
   void is_unused(const std::string& name);
@@ -72,6 +75,7 @@ class UnusedValues {
                        const Ends& ends);
 
   std::vector<HeldValue> waiting_;
+  std::vector<DTensor> replaced_;  // recorded, of names that have another value now
 };
 
 }  // namespace shardlab
