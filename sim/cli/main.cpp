@@ -9,11 +9,11 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/kept_memory.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/interrupts.h"
-#include "sim/cli/kept_memory.h"
 
 namespace {
 

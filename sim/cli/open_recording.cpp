@@ -15,6 +15,7 @@
 #include "sim/files/json_value.h"
 #include "sim/graph/graph_file.h"
 #include "sim/graph/graph_scenario.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/remesh/mesh_graph.h"
 #include "sim/remesh/placings.h"
 #include "sim/remesh/writes.h"
@@ -101,6 +102,11 @@ void refuse_hooks(const RecordedProgram& recording) {
        recording.path, hook->op, place_of(recording, *hook));
 }
 
+void print_self_test(const SelfTest& test, const RunArguments& arguments) {
+  if (arguments.common.json || arguments.self_test_is_known) return;
+  print({.out = self_test_text(test)});
+}
+
 // The run in f64 is made where it decides.
 bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlone& alone,
                  const RunArguments& arguments) {
@@ -111,7 +117,7 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, KnownAlon
   }
   if (!test.ok()) refuse_hooks(*program.recording);
   const bool json = arguments.common.json;
-  if (test.ok() && !json && !arguments.self_test_is_known) print({.out = self_test_text(test)});
+  if (test.ok()) print_self_test(test, arguments);
   if (!test.ok()) {
     const ReplayReport report{.agree = test.values + test.parameters + test.gradients,
                               .undecided = test.undecided,
@@ -155,6 +161,27 @@ void check_sizes(const CallProgram& program, const PlanMesh& mesh) {
 
 }  // namespace
 
+RecordedAlone::RecordedAlone(std::shared_ptr<const Remesh> remesh, Scenario scenario,
+                             RunArguments arguments)
+    : remesh_(std::move(remesh)),
+      scenario_(std::move(scenario)),
+      arguments_(std::move(arguments)),
+      values_(remesh_->program) {}
+RecordedAlone::~RecordedAlone() = default;
+
+void RecordedAlone::kept(const RecordedValue& value) { values_.take(value); }
+
+void RecordedAlone::ends() { test_ = values_.result(); }
+
+bool RecordedAlone::holds() {
+  if (test_ && test_->ok()) {
+    print_self_test(*test_, arguments_);
+    return true;
+  }
+  auto alone = run_first_alone(scenario_, all_ops());
+  return holds_alone(remesh_->program, scenario_, *alone, arguments_);
+}
+
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) print({.out = {}, .err = "note: " + note + "\n"});
 }
@@ -179,7 +206,8 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
 }
 
 std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> program_file,
-                                              const RunArguments& given, int& code) {
+                                              const RunArguments& given, int& code,
+                                              SelfTesting when) {
   const RecordedProgram& recording = *program_file;
   const std::string& path = recording.path;
   const auto kept = RecordedTensors::keep(path, program_file);
@@ -215,6 +243,11 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
   const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
   const Scenario scenario = own.first();
   const bool is_kept = as_recorded && opened.file.points().size() == 1;
+  if (when == SelfTesting::kBeside && is_kept && arguments.weights.empty() &&
+      judges_early(scenario, options_of(arguments, scenario))) {
+    opened.beside = std::make_shared<RecordedAlone>(remesh, scenario, arguments);
+    return opened;
+  }
   auto alone = run_first_alone(scenario, all_ops());
   if (!holds_alone(program, scenario, *alone, arguments)) {
     code = kFailed;

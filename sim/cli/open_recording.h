@@ -9,10 +9,13 @@
 #include "sim/cli/commands.h"
 #include "sim/edit/advice.h"
 #include "sim/recording/recording.h"
+#include "sim/replay/self_test.h"
+#include "sim/run/run_options.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace shardlab {
 
+class RecordedAlone;
 struct KnownAlone;
 struct Remesh;
 
@@ -21,6 +24,14 @@ struct OpenedRecording {
   ScenarioFile file;
   std::shared_ptr<KnownAlone> alone;          ///< its run on one device; null: there was none
   std::shared_ptr<const Remesh> remesh = {};  ///< what its scenario is made of; null: a scenario
+  std::shared_ptr<RecordedAlone> beside =
+      {};  ///< compares its run with PyTorch; null: was compared
+};
+
+/// The time at which one device runs, for the comparison with PyTorch.
+enum class SelfTesting : std::uint8_t {
+  kFirst,
+  kBeside,  ///< while the ranks run, if their values may go once they are judged
 };
 
 /// The recording on the given mesh, or on one rank, after its run on one device was compared with
@@ -29,7 +40,27 @@ struct OpenedRecording {
 std::optional<OpenedRecording> open_recording(const std::string& path,
                                               const RunArguments& arguments, int& code);
 std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProgram> recording,
-                                              const RunArguments& arguments, int& code);
+                                              const RunArguments& arguments, int& code,
+                                              SelfTesting when = SelfTesting::kFirst);
+
+/// The program of a recording on one device, while its ranks run.
+class RecordedAlone final : public AloneListener {
+ public:
+  RecordedAlone(std::shared_ptr<const Remesh> remesh, Scenario scenario, RunArguments arguments);
+  ~RecordedAlone() override;
+  void kept(const RecordedValue& value) override;
+  void ends() override;
+  /// After the run: prints the result of the comparison. If it fails, the run is made once more,
+  /// for everything that can be said.
+  bool holds();
+
+ private:
+  std::shared_ptr<const Remesh> remesh_;
+  Scenario scenario_;
+  RunArguments arguments_;
+  SelfTestBeside values_;
+  std::optional<SelfTest> test_;  // nothing: the run did not get to its end
+};
 
 /// Other layouts of a recording on the mesh of the arguments that it was opened with, for `shardlab
 /// advise`; none of another file.

@@ -173,10 +173,11 @@ class Reports {
 // Prints before a long run that it will be one, and while it runs its place.
 ScenarioResult watched(const Scenario& scenario, const std::string& path,
                        const OpRegistry& registry, const RunArguments& arguments,
-                       std::shared_ptr<KnownAlone> alone, FabricLog* log) {
+                       const OpenedRecording& opened, FabricLog* log) {
   ScenarioOptions options = options_of(arguments, scenario);
   options.log = log;
-  if (options.device.name == DeviceChoice().name) options.alone = std::move(alone);
+  options.beside = opened.beside;
+  if (options.device.name == DeviceChoice().name) options.alone = opened.alone;
   // A process that waits for others is not to be woken by a timer.
   if (channel_of(arguments) != nullptr) return run_scenario(scenario, registry, options);
   if (!is_shape_only(options.backend)) {
@@ -238,7 +239,7 @@ class Runs {
       add_recording(path, table);
     } else {
       refuse_recording_options(path, arguments_);
-      add_points(path, open_scenario(path, arguments_), nullptr, "", table);
+      add_points(path, {open_scenario(path, arguments_), nullptr}, "", table);
     }
     if (!arguments_.common.json) print({.out = table.text()});
   }
@@ -290,20 +291,23 @@ class Runs {
 
   void add_plan(const std::shared_ptr<const RecordedProgram>& recording,
                 const RunArguments& arguments, RunsTable& table, const std::string& plan = "") {
-    auto opened = open_recording(recording, arguments, code_);
-    if (opened) add_points(recording->path, opened->file, opened->alone, plan, table);
+    const auto opened = open_recording(recording, arguments, code_, SelfTesting::kBeside);
+    if (opened) add_points(recording->path, *opened, plan, table);
   }
 
-  void add_points(const std::string& path, const ScenarioFile& file,
-                  const std::shared_ptr<KnownAlone>& alone, const std::string& plan,
+  void add_points(const std::string& path, const OpenedRecording& opened, const std::string& plan,
                   RunsTable& table) {
-    for (const MatrixPoint& point : file.points()) {
-      Scenario scenario = file.at(point);
+    for (const MatrixPoint& point : opened.file.points()) {
+      Scenario scenario = opened.file.at(point);
       if (!plan.empty()) scenario.point = plan + (point.name.empty() ? "" : "," + point.name);
       if (arguments_.rank) check_printer(scenario, *arguments_.rank);
       FabricLog log;
       FabricLog* const wanted_log = arguments_.flight_recorder.empty() ? nullptr : &log;
-      ScenarioResult result = watched(scenario, path, all_ops(), arguments_, alone, wanted_log);
+      ScenarioResult result = watched(scenario, path, all_ops(), arguments_, opened, wanted_log);
+      if (opened.beside && !opened.beside->holds()) {
+        code_ = kFailed;
+        return;
+      }
       if (wanted_log != nullptr)
         write_flight_dumps(arguments_.flight_recorder, log, scenario.world);
       code_ = std::max(code_, code_of(result, arguments_));

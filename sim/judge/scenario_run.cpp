@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <thread>
 
 #include "sim/graph/recorders.h"
 #include "sim/judge/expected_mistake.h"
@@ -239,26 +241,58 @@ bool judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   return true;
 }
 
-// Judges values of a recording's program while it runs; null if anything else needs their elements
-// at the end.
+// The program on one device, in a thread of its own.
+class AloneBeside final : public ValueDrain {
+ public:
+  AloneBeside(const Scenario& scenario, const OpRegistry& registry, EarlyJudge& judge,
+              AloneListener& listener)
+      : judge_(judge), listener_(listener), thread_([this, &scenario, &registry] {
+          try {
+            known_ = run_first_alone(scenario, registry, Precision::kDeclared, this);
+            listener_.ends();
+          } catch (...) {
+            // Nothing is known then: the run is made once more, and says why.
+          }
+          judge_.ends_alone();
+        }) {}
+  ~AloneBeside() override { ends(); }
+  AloneBeside(const AloneBeside&) = delete;
+  AloneBeside& operator=(const AloneBeside&) = delete;
+
+  // The ranks have run. Null if the run alone has failed.
+  std::shared_ptr<KnownAlone> ends() {
+    judge_.ranks_end();
+    if (thread_.joinable()) thread_.join();
+    return known_;
+  }
+
+  void kept(std::size_t, const RecordedValue& value) override {
+    listener_.kept(value);
+    judge_.kept(judge_.one_device(), value);
+  }
+  bool is_spent(std::size_t, const DTensor& value) const override {
+    return judge_.is_spent(judge_.one_device(), value);
+  }
+  const UnusedNames& unused() const override { return judge_.unused(); }
+
+ private:
+  EarlyJudge& judge_;
+  AloneListener& listener_;
+  std::shared_ptr<KnownAlone> known_;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+// Judges values of a recording's program while it runs; null if that is not asked for.
 std::unique_ptr<EarlyJudge> early_judge_of(const Run& run) {
-  const Scenario& scenario = run.scenario;
-  const ScenarioOptions& options = run.options;
-  const bool wanted = options.keep_elements > 0 || options.recorded || options.memory_timeline ||
-                      scenario.expect.checkpoint || scenario.reference;
-  const bool usual = options.backend == "threads" && options.schedule.kind == SchedulerKind::kPool;
-  const ProgramTraits traits = traits_of(*scenario.program);
-  const bool plain = traits.leaves || traits.reads_rank || traits.asserts_close;
-  const bool all = scenario.expect.verify == Verify::kEvery;
-  if (!options.alone || wanted || !usual || plain || !all) return nullptr;
+  if (run.options.beside == nullptr || !judges_early(run.scenario, run.options)) return nullptr;
   VerifyInputs inputs;
   inputs.mesh = run.layout;
-  inputs.tolerance = scenario.expect.tolerance;
-  if (const auto& memory = options.memory) inputs.most_elements = most_compared_elements(*memory);
-  inputs.one_device.emplace();
-  inputs.one_device->single = options.alone->runs.recordings;
-  return std::make_unique<EarlyJudge>(*scenario.program, std::move(inputs),
-                                      static_cast<std::size_t>(scenario.world));
+  inputs.tolerance = run.scenario.expect.tolerance;
+  if (const auto& memory = run.options.memory)
+    inputs.most_elements = most_compared_elements(*memory);
+  return std::make_unique<EarlyJudge>(*run.scenario.program, std::move(inputs),
+                                      static_cast<std::size_t>(run.scenario.world),
+                                      run.options.beside->most_ahead);
 }
 
 // Types with their meshes. Values of stages that have one name get their places: "h on pp=0".
@@ -306,6 +340,17 @@ std::unique_ptr<Recorders> recorders_of(const Run& run, ScenarioJudgement& judge
 
 }  // namespace
 
+bool judges_early(const Scenario& scenario, const ScenarioOptions& options) {
+  const bool wanted = options.keep_elements > 0 || options.recorded || options.memory_timeline ||
+                      scenario.expect.checkpoint || scenario.reference;
+  const bool usual = options.backend == "threads" &&
+                     options.schedule.kind == SchedulerKind::kPool &&
+                     options.device.name == DeviceChoice().name;
+  const ProgramTraits traits = traits_of(*scenario.program);
+  const bool plain = traits.leaves || traits.reads_rank || traits.asserts_close;
+  return !wanted && usual && !plain && scenario.expect.verify == Verify::kEvery;
+}
+
 bool ScenarioResult::met() const {
   if (run.reported_elsewhere) return judgement.met_elsewhere;
   for (const ExpectationReport& expectation : judgement.expectations) {
@@ -344,7 +389,10 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   if (proven) result.run.options.log = log.get();
   const std::unique_ptr<EarlyJudge> early = early_judge_of(result.run);
   ranks.drain = early.get();
+  std::optional<AloneBeside> beside;
+  if (early) beside.emplace(scenario, all_ops, *early, *options.beside);
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
+  if (beside) result.run.options.alone = beside->ends();
   name_groups(result.run);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
@@ -357,7 +405,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   }
   if (!judge(result, ranks, recorders.get(), early.get())) {
     ScenarioOptions again = options;
-    again.alone = nullptr;
+    again.beside = nullptr;
     return run_scenario(scenario, all_ops, again);
   }
   name_by_mesh(result.run, result.judgement.values);

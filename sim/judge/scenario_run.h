@@ -46,6 +46,10 @@ struct ScenarioResult {
   std::int64_t line_to_look_at() const;
 };
 
+/// Whether values may be judged while the ranks run, and then be let go: nothing else asks for
+/// their elements at the end.
+bool judges_early(const Scenario& scenario, const ScenarioOptions& options);
+
 /// Fails with ScenarioError for a scenario that can't run as written (exit code 2); errors on the
 /// ranks are in the result. `registry` outlives it.
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,

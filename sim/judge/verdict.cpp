@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "base/kept_memory.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/judge/literals.h"
 #include "sim/judge/parts_by_rank.h"
@@ -861,6 +862,7 @@ class Verification {
         if (!names.contains(value.name)) let_go(value.value.local());
       }
     }
+    if (inputs_.early != nullptr) give_back_freed_memory();
     WantedValues wanted(*run_.scenario.program, std::move(names));
     if (inputs_.early != nullptr && !wide) alone_.options.drain = &wanted;
     run_in_f64(alone_);

@@ -29,13 +29,80 @@ constexpr double kMostNoise = 0.01;
 // The rounding of another library's kernels, in those of ours.
 constexpr double kOtherRounding = 4;
 
+}  // namespace
+
+// Values that are views of one memory, by number.
+class SharedMemory {
+ public:
+  void share(std::int32_t view, std::int32_t of) {
+    const std::int32_t base = base_of(of);
+    if (view != base) base_[view] = base;
+    sharing_[base].insert({view, of});
+  }
+  // All that share memory with this one; nothing if it is not known to.
+  std::set<std::int32_t> sharing(std::int32_t value) const {
+    const auto found = sharing_.find(base_of(value));
+    return found == sharing_.end() ? std::set<std::int32_t>() : found->second;
+  }
+
+ private:
+  std::int32_t base_of(std::int32_t value) const {
+    const auto known = base_.find(value);
+    return known == base_.end() ? value : known->second;
+  }
+
+  std::map<std::int32_t, std::int32_t> base_;
+  std::map<std::int32_t, std::set<std::int32_t>> sharing_;  // by base
+};
+
+// A value of ours: its elements, or what is known of them.
+struct OwnValue {
+  TensorMeta meta;
+  std::optional<Tensor> tensor;
+  std::optional<Fingerprint> print;
+
+  explicit OwnValue(Tensor own) : meta(own.meta()), tensor(std::move(own)) {}
+  Fingerprint fingerprint() const { return print ? *print : Fingerprint(*tensor); }
+};
+
+using OwnValues = std::map<std::string, OwnValue>;
+
+static OwnValues values_of(const KnownAlone& run) {
+  OwnValues values;
+  for (const RecordedValue& value : run.runs.recordings.at(0)->values()) {
+    // A value that the plan moves, or adds a bias to, is complete at its last assignment.
+    const bool counts = !value.at_end || value.name.ends_with(".grad");
+    if (!counts) continue;
+    values.erase(value.name);
+    if (value.value.defined()) values.emplace(value.name, value.value.local());
+  }
+  return values;
+}
+
 class SelfTester {
  public:
+  explicit SelfTester(const CallProgram& program)
+      : program_(program), recording_(*program.recording) {
+    for (const RecordedEvent& event : recording_.events) note(event);
+  }
   // `wide`: the same run in f64; null: there is none.
   SelfTester(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide)
-      : program_(program), recording_(*program.recording), ours_(values_of(alone)) {
+      : SelfTester(program) {
+    ours_ = values_of(alone);
     if (wide != nullptr) wide_ = values_of(*wide);
-    for (const RecordedEvent& event : recording_.events) note(event);
+  }
+
+  void take(const RecordedValue& value) {
+    if (value.at_end || !value.value.defined()) return;
+    if (printed_.empty()) find_names();
+    const bool whole = value.name.ends_with(".grad") || whole_.contains(value.name);
+    if (!whole && !printed_.contains(value.name)) return;
+    OwnValue own(value.value.local().snapshot());
+    if (!whole) {
+      own.print.emplace(*own.tensor);
+      own.tensor.reset();
+    }
+    ours_.insert_or_assign(value.name, std::move(own));
   }
 
   SelfTest test() {
@@ -77,24 +144,24 @@ class SelfTester {
   }
 
  private:
-  using Values = std::map<std::string, DTensor>;
-
-  static Values values_of(const KnownAlone& run) {
-    Values values;
-    for (const RecordedValue& value : run.runs.recordings.at(0)->values()) {
-      // A value that the plan moves, or adds a bias to, is complete at its last assignment.
-      const bool counts = !value.at_end || value.name.ends_with(".grad");
-      if (counts) values.insert_or_assign(value.name, value.value);
+  // Names of values that are compared, or whose operands' sizes are asked for.
+  void find_names() {
+    for (const auto& [v, found] : prints_) {
+      printed_.insert(name_of(v));
+      for (const std::int32_t operand : values_in(found.event->args)) {
+        printed_.insert(name_of(operand));
+      }
     }
-    return values;
+    for (const auto& [v, found] : taken_) whole_.insert(name_of(v));
+    for_each_end([&](const CallInput&, const std::string& after) { whole_.insert(after); });
   }
 
   void measure_gradients() {
     std::set<std::string> taken;  // by torch.autograd.grad
     for (const auto& [v, found] : taken_) taken.insert(name_of(v));
-    for (const auto& [name, tensor] : ours_) {
-      if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
-      const std::vector<double> elements = read_doubles(tensor.local());
+    for (const auto& [name, own] : ours_) {
+      if (!name.ends_with(".grad") && !taken.contains(name)) continue;
+      const std::vector<double> elements = read_doubles(*own.tensor);
       largest_ = std::max(largest_, Fingerprint(elements).sizes[0]);
       for (const double element : elements) {
         largest_element_ = std::max(largest_element_, std::fabs(element));
@@ -113,9 +180,10 @@ class SelfTester {
     std::optional<double> smallest;
     for (const std::int32_t v : values_in(event.args)) {
       const auto own = ours_.find(name_of(v));
-      if (own == ours_.end() || !own->second.defined()) continue;
-      if (is_integral(own->second.dtype()) || is_complex(own->second.dtype())) continue;
-      const double size = Fingerprint(own->second.local()).sizes[0];
+      if (own == ours_.end()) continue;
+      const DType dtype = own->second.meta.dtype;
+      if (is_integral(dtype) || is_complex(dtype)) continue;
+      const double size = own->second.fingerprint().sizes[0];
       smallest = std::min(smallest.value_or(size), size);
     }
     return smallest.value_or(0);
@@ -125,7 +193,7 @@ class SelfTester {
   std::vector<double> rounding_of(const std::string& name) const {
     const auto own = ours_.find(name), exact = wide_.find(name);
     if (own == ours_.end() || exact == wide_.end()) return {};
-    const Tensor &ours = own->second.local(), &wide = exact->second.local();
+    const Tensor &ours = *own->second.tensor, &wide = *exact->second.tensor;
     if (is_integral(ours.dtype()) || ours.shape() != wide.shape()) return {};
     std::vector<double> off = read_doubles(ours);
     const std::vector<double> exactly = read_doubles(wide);
@@ -164,11 +232,11 @@ class SelfTester {
         if (!value.prints.empty()) taken_[value.id.id] = {&value, &event};
       }
     }
-    if (event.kind == kAlias) share(event.out[0].id.id, event.takes[0]);
+    if (event.kind == kAlias) memory_.share(event.out[0].id.id, event.takes[0]);
     if (!op || event.pass != RecordedPass::kForward) return;
     const std::vector<std::int32_t> operands = values_in(event.args);
     if (event.row != nullptr && event.row->op.is_view() && !operands.empty()) {
-      for (const EventValue& view : event.out) share(view.id.id, operands[0]);
+      for (const EventValue& view : event.out) memory_.share(view.id.id, operands[0]);
     }
     for (const EventValue& written : event.written) forget_sharing(written.id.id);
     if (is_in_place(event.op) && !operands.empty()) forget_sharing(operands[0]);
@@ -181,19 +249,9 @@ class SelfTester {
     }
   }
 
-  // Views of one memory, and their base.
-  void share(std::int32_t view, std::int32_t of) {
-    const auto known = base_.find(of);
-    const std::int32_t base = known == base_.end() ? of : known->second;
-    if (view != base) base_[view] = base;
-    sharing_[base].insert({view, of});
-  }
   // Prints of the others are older than a write.
   void forget_sharing(std::int32_t written) {
-    const auto known = base_.find(written);
-    const auto sharing = sharing_.find(known == base_.end() ? written : known->second);
-    if (sharing == sharing_.end()) return;
-    for (const std::int32_t v : sharing->second) {
+    for (const std::int32_t v : memory_.sharing(written)) {
       const auto found = prints_.find(v);
       if (v != written && found != prints_.end()) found->second.several = true;
     }
@@ -219,8 +277,8 @@ class SelfTester {
     const auto end = ours_.find(after), gradient = ours_.find(input.name + ".grad");
     const auto event = inputs_.find(input.value);
     if (end == ours_.end() || gradient == ours_.end() || event == inputs_.end()) return origin;
-    const Tensor& now = end->second.local();
-    const std::vector<double> slope = read_doubles(gradient->second.local()),
+    const Tensor& now = *end->second.tensor;
+    const std::vector<double> slope = read_doubles(*gradient->second.tensor),
                               last = read_doubles(now), first = first_of(input, now);
     if (slope.size() != last.size() || first.size() != last.size()) return origin;
     double noise =
@@ -250,8 +308,8 @@ class SelfTester {
     for_each_end([&](const CallInput& input, const std::string& after) {
       const auto end = ours_.find(after);
       if (!inputs_.contains(input.value) || end == ours_.end()) return;
-      const std::vector<double> last = read_doubles(end->second.local()),
-                                first = first_of(input, end->second.local());
+      const Tensor& now = *end->second.tensor;
+      const std::vector<double> last = read_doubles(now), first = first_of(input, now);
       for (std::size_t i = 0; i < std::min(first.size(), last.size()); ++i) {
         longest_step_ = std::max(*longest_step_, std::fabs(last[i] - first[i]));
       }
@@ -270,11 +328,10 @@ class SelfTester {
 
   void judge(const std::string& name, const Found& found, PrintOrigin origin, std::int64_t& agree) {
     const auto ours = ours_.find(name);
-    if (ours == ours_.end() || !ours->second.defined()) return;
-    const Tensor& tensor = ours->second.local();
-    const TensorMeta meta = found.value->meta();
-    if (tensor.shape() != meta.shape || tensor.dtype() != meta.dtype) {
-      return differs(name, found, type_string(meta), type_string(tensor.meta()));
+    if (ours == ours_.end()) return;
+    const TensorMeta &own = ours->second.meta, meta = found.value->meta();
+    if (own.shape != meta.shape || own.dtype != meta.dtype) {
+      return differs(name, found, type_string(meta), type_string(own));
     }
     origin.exact = unit_roundoff(meta.dtype) == 0;
     origin.coarsest = coarser(coarsest_, meta.dtype);
@@ -282,7 +339,7 @@ class SelfTester {
     origin.drift = std::min(kMostDrift, kChainRoundings * unit_roundoff(origin.coarsest));
     const Fingerprint rounding(rounding_of(name));
     for (const std::size_t i : {0, 1}) origin.open[i] += rounding.sizes[i];
-    const Fingerprint print(tensor);
+    const Fingerprint print = ours->second.fingerprint();
     switch (compare_prints(found.value->prints[0], print, origin).verdict) {
       case PrintVerdict::kAgrees:
         ++agree;
@@ -304,7 +361,8 @@ class SelfTester {
 
   const CallProgram& program_;
   const RecordedProgram& recording_;
-  Values ours_, wide_;                                   // by name
+  OwnValues ours_, wide_;                                // by name
+  std::set<std::string> printed_, whole_;                // names of a run that goes on
   std::map<std::int32_t, Found> prints_;                 // by number of a value, of forward ops
   std::map<std::int32_t, const RecordedEvent*> users_;   // the first call that takes a value
   std::map<std::int32_t, const RecordedEvent*> inputs_;  // by number
@@ -312,18 +370,25 @@ class SelfTester {
   std::map<std::int32_t, Found> taken_;  // by torch.autograd.grad, by number
   std::map<std::string, Found> ends_;    // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
-  std::map<std::int32_t, std::int32_t> base_;               // of a view
-  std::map<std::int32_t, std::set<std::int32_t>> sharing_;  // by base
-  std::optional<double> longest_step_;                      // of any element of any parameter
-  double largest_ = 0, largest_element_ = 0;                // of all gradients: a size, an element
-  bool stepped_ = false;                                    // an event of an optimizer was noted
+  SharedMemory memory_;
+  std::optional<double> longest_step_;        // of any element of any parameter
+  double largest_ = 0, largest_element_ = 0;  // of all gradients: a size, an element
+  bool stepped_ = false;                      // an event of an optimizer was noted
   SelfTest result_;
 };
 
-}  // namespace
-
 SelfTest self_test(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide) {
   return SelfTester(program, alone, wide).test();
+}
+
+SelfTestBeside::SelfTestBeside(const CallProgram& program)
+    : tester_(std::make_unique<SelfTester>(program)) {}
+SelfTestBeside::~SelfTestBeside() = default;
+void SelfTestBeside::take(const RecordedValue& value) { tester_->take(value); }
+SelfTest SelfTestBeside::result() {
+  const SelfTest test = tester_->test();
+  tester_.reset();
+  return test;
 }
 
 std::string self_test_text(const SelfTest& test) {

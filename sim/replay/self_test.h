@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/remesh/program.h"
@@ -11,6 +12,8 @@
 namespace shardlab {
 
 struct KnownAlone;
+struct RecordedValue;
+class SelfTester;
 
 struct SelfTest {
   std::int64_t values = 0, gradients = 0;  ///< the number that agrees
@@ -25,6 +28,21 @@ struct SelfTest {
 /// rounding alone: all gradients of a loss that is constant; it may be null.
 SelfTest self_test(const CallProgram& program, const KnownAlone& alone,
                    const KnownAlone* wide = nullptr);
+
+/// The same of a run that goes on: it keeps the elements of gradients and parameters alone.
+class SelfTestBeside {
+ public:
+  /// `program` outlives this.
+  explicit SelfTestBeside(const CallProgram& program);
+  ~SelfTestBeside();
+  /// The next value of the run.
+  void take(const RecordedValue& value);
+  /// Once, behind the last value.
+  SelfTest result();
+
+ private:
+  std::unique_ptr<SelfTester> tester_;
+};
 
 /// One line; differences before it.
 std::string self_test_text(const SelfTest& test);

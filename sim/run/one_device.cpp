@@ -18,14 +18,15 @@ const MeshLayout* one_device_layout(const MeshLayout& layout) {
 }  // namespace
 
 std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
-                                            Precision precision) {
+                                            Precision precision, ValueDrain* drain) {
   auto known = std::make_shared<KnownAlone>();
   known->run = prepare_run(scenario, registry, {});
   Run& run = known->run;
   const AloneOptions alone{.scenario = &run.scenario,
                            .layout = run.layout,
                            .registry = run.registry,
-                           .precision = precision};
+                           .precision = precision,
+                           .drain = drain};
   known->runs = run_alone(alone, *run.propagator, run.options);
   if (const auto& error = known->runs.runs.front()->error) throw Error(*error);
   return known;

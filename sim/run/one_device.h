@@ -50,9 +50,11 @@ struct AloneOptions {
 };
 
 /// Runs the scenario's program alone, without the answers of a rank: it must not ask for any.
+/// `drain`, as of ProgramRun, outlives the run.
 ///   fails  as the program does; ScenarioError: a scenario that cannot run as written
 std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
-                                            Precision precision = Precision::kDeclared);
+                                            Precision precision = Precision::kDeclared,
+                                            ValueDrain* drain = nullptr);
 
 /// Runs the program once for each rank number; later runs continue when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,

@@ -23,6 +23,17 @@ namespace shardlab {
 
 struct KnownAlone;  // one_device.h
 
+/// Hears each value of the program's run on one device, from the thread of that run.
+class AloneListener {
+ public:
+  virtual ~AloneListener() = default;
+  virtual void kept(const RecordedValue& value) = 0;
+  /// The run went to its end. Its values live until this returns.
+  virtual void ends() = 0;
+  /// Bytes of a rank's values that wait for others, after which it waits, too.
+  std::int64_t most_ahead = 4 << 20;
+};
+
 /// Wraps the device of all ranks, which outlives the wrapper. Ranks are numbered [0, ranks).
 using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
 
@@ -56,6 +67,9 @@ struct ScenarioOptions {
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// The program's run on one device, if there was one already: it is not made again.
   std::shared_ptr<KnownAlone> alone;
+  /// Not null: judges_early(), and the program runs on one device at the time at which it runs on
+  /// its ranks.
+  std::shared_ptr<AloneListener> beside;
   /// Receives the recordings of all ranks, by rank, once the run is over and before the values are
   /// freed. On a shape-only mesh, those of the first rank of each class.
   std::function<void(const std::vector<Recording>&)> recorded;

@@ -72,7 +72,7 @@ OF_ONE_SYSTEM = {
     "src/base/program_path.cpp": "the file of the program",
     "src/base/read_real.cpp": "a standard library without decimal numbers",
     "backends/process/stream_socket.cpp": "sockets",
-    "sim/cli/kept_memory.cpp": "a setting of a C library's memory",
+    "src/base/kept_memory.cpp": "a setting of a C library's memory",
     "sim/schedule/exception_state.cpp": "a C++ runtime that does not declare all of its ABI",
     "sim/schedule/stack_map.cpp": "memory for stacks",
     "sim/schedule/stack_map.h": "the same",

@@ -2,10 +2,19 @@
 #include "sim/verify/early_judge.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "base/text.h"
+#include "dispatch/all_ops.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/run/recording.h"
 #include "tests/support/local_tensor.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 namespace shardlab {
 namespace {
@@ -63,7 +72,7 @@ e = ones([2])
   CHECK(names_at("for i") == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("B-29 names of defs, of two values and of blocks stay") {
+TEST_CASE("B-29 names that a def or a block mentions stay") {
   const UnusedNames found = unused(R"(
 a = ones([2])
 def f(x):
@@ -78,7 +87,7 @@ g = ones([2])
 del g
 pass
 )");
-  CHECK(found.all == std::unordered_set<std::string>{"e"});
+  CHECK(text_of_list(std::set<std::string>(found.all.begin(), found.all.end()), " ") == "b e g");
 }
 
 TEST_CASE("B-29 a value goes once it is spent and nothing else holds its memory") {
@@ -156,6 +165,54 @@ TEST_CASE("B-29 an unused value that was written to is recorded again before it 
   CHECK(is_gone(x));
 }
 
+TEST_CASE("B-29 the record of a value goes when its name has another one, and the value does not") {
+  Spending drain;
+  DTensor x = value(), first = snapshot(x), y = value(), second = snapshot(y);
+  UnusedValues values;
+  values.add({"x", x, first});
+  values.add({"x", y, second});
+  drain.open = first;
+  drain.let_go(values);
+  CHECK_FALSE(is_gone(first));
+  drain.open = {};
+  drain.let_go(values);
+  CHECK(is_gone(first));
+  CHECK_FALSE(is_gone(x));  // others may hold it
+  CHECK_FALSE(is_gone(second));
+  values.is_unused("x");
+  drain.let_go(values);
+  CHECK(is_gone(y));
+}
+
+TEST_CASE("B-29 a value whose record went at once has not been written to") {
+  Spending drain;
+  DTensor x = value(), kept = snapshot(x);
+  UnusedValues values;
+  values.add({"x", x, kept});
+  let_go(kept.local());
+  values.is_unused("x");
+  drain.let_go(values);
+  CHECK(is_gone(x));
+  CHECK(drain.ended.empty());
+}
+
+TEST_CASE("B-29 an unused value that was written to is recorded once, until it is spent") {
+  Spending drain;
+  DTensor x = value(), before = snapshot(x);
+  UnusedValues values;
+  values.add({"x", x, before});
+  x.local().mutable_data<float>()[0] = 5;
+  values.is_unused("x");
+  drain.spent = false;
+  drain.let_go(values);
+  drain.let_go(values);
+  CHECK(drain.ended == std::vector<std::string>{"x"});
+  drain.spent = true;
+  drain.let_go(values);
+  CHECK(drain.ended.size() == 1);
+  CHECK(is_gone(x));
+}
+
 TEST_CASE("B-29 a leaf that may get a gradient stays") {
   Spending drain;
   DTensor x = value(), kept = snapshot(x);
@@ -177,6 +234,91 @@ TEST_CASE("B-29 values with wanted names alone keep their elements") {
   CHECK_FALSE(is_gone(b.value));
   CHECK(wanted.is_spent(0, a.value));
   CHECK_FALSE(wanted.is_spent(0, b.value));
+}
+
+// The values of one device, as they come.
+struct Listening final : AloneListener {
+  void kept(const RecordedValue& value) override { keys.push_back(value.key()); }
+  void ends() override { ended = true; }
+  std::vector<std::string> keys;
+  bool ended = false;
+};
+
+std::string verdicts_of(const ScenarioResult& result) {
+  std::string text = result.run.error ? result.run.error->text() : "";
+  for (const ValueReport& value : result.judgement.values) {
+    text += fmt::format("{} {} {}\n", value.key(), static_cast<int>(value.outcome()),
+                        value.comparison.error);
+  }
+  return text;
+}
+
+// An optimizer's step by hand: names with several values, and writes in place.
+constexpr const char* kStep = R"(
+mean = (x @ w).sum() / 8
+rounding = (x @ w).sum() - (x.sum(0) @ w).sum()
+mean.backward()
+g = w.grad * 2
+m = g * 0.1
+m = m + g
+w2 = w.detach() + 0
+aten.add_.Tensor(w2, w2)
+w2 = w2 - m
+m = m * g
+last = w2.sum()
+)";
+
+Scenario step(const std::string& code) {
+  return test::scenario_of(
+      "mesh = { dp = 4 }\n[inputs]\nx = \"f32[10@dp, 6]\"\n"
+      "w = { type = \"f32[6, 5]\", requires_grad = true }\n"
+      "[program]\ncode = \"\"\"" +
+      code + "\"\"\"\n");
+}
+
+TEST_CASE("B-29 values that are judged while one device runs have the verdicts of the end") {
+  const auto listener = std::make_shared<Listening>();
+  listener->most_ahead = 0;
+  ScenarioOptions options;
+  const Scenario scenario = step(kStep);
+  REQUIRE(judges_early(scenario, options));
+  const std::string expected = verdicts_of(run_scenario(scenario, all_ops(), options));
+  options.beside = listener;
+  const ScenarioResult result = run_scenario(scenario, all_ops(), options);
+  CHECK_MESSAGE(result.met(), verdicts_of(result));
+  CHECK(verdicts_of(result) == expected);
+  REQUIRE(listener->ended);
+  CHECK(listener->keys.front() == "mean#0");
+  for (const char* key : {"g#0", "m#0", "m#1", "m#2", "w2#0", "w.grad#0"}) {
+    CHECK_MESSAGE(std::ranges::count(listener->keys, key) == 1, key);
+  }
+}
+
+TEST_CASE("B-29 ranks do not wait for a run on one device that fails, nor that for them") {
+  for (const char* fails : {"assert world_size == 4\n", "assert world_size == 1\n"}) {
+    const auto listener = std::make_shared<Listening>();
+    listener->most_ahead = 0;
+    const Scenario scenario = step(fails + std::string(kStep));
+    ScenarioOptions options;
+    const std::string expected = verdicts_of(run_scenario(scenario, all_ops(), options));
+    options.beside = listener;
+    CHECK(verdicts_of(run_scenario(scenario, all_ops(), options)) == expected);
+  }
+}
+
+// Both sides keep more than may wait: whoever is alone ends.
+TEST_CASE("B-29 a side that is over is not waited for") {
+  const auto program = parse_program(std::make_shared<const SourceText>("t", "a = 1\n"));
+  const DTensor large(local_tensor({1 << 20}, DType::kF64, std::vector<double>(1 << 20)));
+  EarlyJudge judge(program, {}, 1, 4 << 20);
+  std::thread alone([&] {
+    for (int i = 0; i < 3; ++i) judge.kept(judge.one_device(), {"a", i, large, {}});
+  });
+  judge.ranks_end();
+  alone.join();
+  judge.ends_alone();
+  for (int i = 0; i < 3; ++i) judge.kept(0, {"a", i, large, {}});
+  CHECK(judge.find("a#0") == nullptr);  // a rank's value that is not distributed is judged later
 }
 
 }  // namespace
