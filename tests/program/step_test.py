@@ -240,6 +240,8 @@ class Steps(program.Program):
             ("leaves", "fsdp", "dp=3"), ("leaves", "megatron", "dp=2,tp=2"),
             ("next_token", "fsdp", "dp=2"), ("next_token", "megatron", "dp=2,tp=2"),
             ("kept", "fsdp", "dp=2"), ("kept", "megatron", "dp=2,tp=2"),
+            ("clamped", "fsdp", "dp=3"), ("clamped", "megatron", "tp=3"),
+            ("started", "fsdp", "dp=3"), ("started", "megatron", "tp=3"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -268,6 +270,7 @@ class Steps(program.Program):
                                 ("convolutions", 9), ("written", 9), ("preferences", 15),
                                 ("residual", 9), ("experts", 21), ("adversaries", 4),
                                 ("masked", 17), ("own_gradients", 7), ("roots", 10),
+                                ("clamped", 4), ("started", 9),
                                 ("kept", 21)):  # two are rounding alone
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
