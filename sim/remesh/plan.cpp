@@ -351,7 +351,7 @@ class Planner {
     return std::ranges::any_of(program_.inputs, [&](const CallInput& one) {
       const auto dim = sequence_.find(one.value);
       return one.batch && dim != sequence_.end() && dim->second.dim == 0 &&
-             one.meta.shape[0] == input.meta.shape[0];
+             !input.meta.shape.empty() && one.meta.shape[0] == input.meta.shape[0];
     });
   }
 

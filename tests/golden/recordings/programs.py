@@ -875,14 +875,16 @@ def time_first():
             return self.head(self.layers(self.words(tokens) + self.places))
 
     model = TimeFirst()
+    optimizer = torch.optim.Adam(model.parameters())  # counts its steps in tensors without dims
     tokens, target = torch.randint(0, 24, (4, 4)), torch.randint(0, 24, (4, 4))
 
     def step():
         loss = F.cross_entropy(model(tokens).flatten(0, 1), target.flatten())
         loss.backward()
+        optimizer.step()
         return loss
 
-    return model, None, step
+    return model, optimizer, step
 
 
 def leaves():
