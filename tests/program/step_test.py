@@ -242,6 +242,7 @@ class Steps(program.Program):
             ("kept", "fsdp", "dp=2"), ("kept", "megatron", "dp=2,tp=2"),
             ("clamped", "fsdp", "dp=3"), ("clamped", "megatron", "tp=3"),
             ("started", "fsdp", "dp=3"), ("started", "megatron", "tp=3"),
+            ("started", "sequence", "tp=4"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))

@@ -980,7 +980,8 @@ def clamped():
 
 def started():
     """Writes behind autograd: a scale that the first batch gives, results that are clamped. Points
-    that a cast makes leaves, a complex number, a choice by a number; a step of one flat vector."""
+    that a cast makes leaves, a complex number, a choice by a number, one row alone; a step of one
+    flat vector."""
     class Started(nn.Module):
         def __init__(self, width=12):
             super().__init__()
@@ -1005,6 +1006,7 @@ def started():
         slope, = torch.autograd.grad(height.sum(), points, create_graph=True)
         steepest = slope.detach().norm(dim=1).argmax().item()
         loss = (slope - 1).square().mean() + height.square().mean() + height[steepest, 0]
+        loss = loss + model(points[0]).sum()
         loss.backward()
         with torch.no_grad():
             flat = torch.cat([each.grad.view(-1) for each in model.parameters()])
