@@ -315,6 +315,11 @@ def _leaves(values):
     return [values] if values is None or isinstance(values, SINGLE) else tree_leaves(values)
 
 
+def _to_keep(given):
+    """An iterator can be read once."""
+    return tuple(given) if hasattr(given, "__next__") else given
+
+
 def _renumbered(value, numbers):
     """Arguments as they are written, with other numbers of values."""
     if isinstance(value, dict):
@@ -1467,6 +1472,8 @@ class _Program:
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
         if not self.is_asked():
             return self.engine[0](tensors, grad_tensors, *args, **kwargs)
+        tensors, grad_tensors, *args = (_to_keep(x) for x in (tensors, grad_tensors, *args))
+        kwargs = {name: _to_keep(x) for name, x in kwargs.items()}
         with self.own:
             self.accumulated = set()
             self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
@@ -1480,6 +1487,7 @@ class _Program:
     def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
         if not self.is_asked():
             return self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        outputs, inputs, grad_outputs = (_to_keep(x) for x in (outputs, inputs, grad_outputs))
         with self.own:
             given = (inputs, grad_outputs, *args)
             self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
@@ -4417,6 +4425,9 @@ def _is_preparing():
 
 
 def _is_attribute(func):
+    """x.T is none: autograd sees it."""
+    if getattr(getattr(func, "__self__", None), "__name__", "") in ("T", "mT", "H", "mH"):
+        return False
     return getattr(func, "__name__", "__get__") in ("__get__", "__set__")
 
 

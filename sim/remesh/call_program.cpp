@@ -9,6 +9,12 @@
 
 namespace shardlab {
 
+bool Statement::takes_detached(std::int32_t value, std::size_t index) const {
+  const auto mark = std::ranges::find(event->marks, index, &OperandMark::operand);
+  const bool taped = mark != event->marks.end() && mark->taped;
+  return !taped && std::ranges::find(event->detached, value) != event->detached.end();
+}
+
 std::vector<std::int32_t> values_in(const std::vector<GraphArgument>& args) {
   std::vector<std::int32_t> values;
   for_each_value_in(args, [&](std::int32_t value) { values.push_back(value); });

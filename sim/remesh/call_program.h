@@ -58,6 +58,8 @@ struct Statement {
   bool writes() const {
     return kind == StatementKind::kDrawn || (is_in_place(op) && kind == StatementKind::kCall);
   }
+  /// The program has detached this operand: no gradient reaches it through the statement.
+  bool takes_detached(std::int32_t value, std::size_t index) const;
   /// "linear"
   std::string_view bare() const { return bare_op(op); }
 };
@@ -110,6 +112,7 @@ struct CallProgram {
   std::vector<Statement> updates;
   std::map<std::int32_t, std::string> names;  ///< of all values, by number
   std::vector<std::string> notes;             ///< facts that are baked in, or not part of it
+  const RecordedEvent* end = nullptr;         ///< the first event of a later step, if there is one
   /// Lengths of pieces that were cut by numbers of the data: they differ for other data.
   std::vector<std::string> sizes_of_data;
   std::map<std::int32_t, TensorMeta> metas;  ///< of inputs and results, by number

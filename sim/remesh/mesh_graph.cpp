@@ -144,17 +144,22 @@ void add_attention(MeshNodes& nodes, const Statement& one) {
 // the meshes of a recording of ranks PyTorch's own views decide.
 bool parts_unevenly(const CallProgram& program, const Statement& one, std::int64_t ranks) {
   if (!one.reshapes || program.recording->ranks > 1) return false;
-  const Dims from = program.shape_of(one.takes[0]), to = program.shape_of(one.outs[0]);
+  const Dims from = program.shape_of(one.takes[0]), to = one.event->out.at(0).type.shape;
   std::int64_t before = 1, after = 1;
   bool uneven = false;
   for (std::size_t i = 0, j = 0, count = 0; i < from.size() || j < to.size();) {
+    const bool level = before == after && i < from.size();
+    if (level && j < to.size() && from[i] == 1 && to[j] == 1) {
+      ++i, ++j;
+      continue;
+    }
     const bool first = j == to.size() || (i < from.size() && before <= after);
     const std::int64_t size = first ? from[i++] : to[j++];
     (first ? before : after) *= size;
     uneven = uneven || size % ranks != 0;
     ++count;
     if (before != after) continue;
-    if (uneven && count > 2) return true;
+    if (uneven && (count > 2 || (count == 1 && first))) return true;
     count = 0;
     uneven = false;
   }
@@ -237,10 +242,14 @@ class Emitter : private MeshNodes {
 
   const OpRow& row_of(const Statement& one) {
     const OpRow* row = one.renewed != nullptr ? one.renewed : one.row;
+    const bool complex = std::ranges::any_of(one.args, is_complex_number);
+    if (complex && row != nullptr) row = all_ops().find(row->op.base + ".Tensor");
     if (row == nullptr || !one.event->misfit.empty()) {
       fail(ErrorKind::kUnsupported, Fix{without_op(one.op)}, "{}: {} at {} {}",
            program.recording->path, one.op, place_of(*program.recording, *one.event),
-           row == nullptr ? "does not exist here" : "has arguments that no overload takes");
+           complex          ? "has a complex number, which programs cannot say"
+           : row == nullptr ? "does not exist here"
+                            : "has arguments that no overload takes");
     }
     return *row;
   }
@@ -251,12 +260,13 @@ class Emitter : private MeshNodes {
     std::vector<GraphArgument> args = arguments(one, *row);
     if (parts_unevenly(program, one, ranks())) {  // a copy gathers
       row = all_ops().find("aten::view_copy");
-      args = {args[0], {program.shape_of(one.outs[0])}};
+      args = {args[0], {one.event->out.at(0).type.shape}};
     }
     if (one.writes()) place_as_written(one, args);
-    if (row->op.name() == "aten::to.device") {  // programs have no devices
-      row = all_ops().find("aten::to.dtype");
-      args.erase(args.begin() + 1);
+    if (is_cast(one.bare())) {  // a copy also on one device in f64, and without a device
+      row = all_ops().find("aten::_to_copy");
+      args = {args[0], {dtype_of_all(one.event->out.at(0).type.dtype)}, {}, {}, {}, {}, {}};
+      args[5] = {Scalar(false)};
     }
     const bool bias = std::ranges::find(plan.bias_behind, at) != plan.bias_behind.end();
     const auto after = plan.after.find(at);
@@ -272,8 +282,10 @@ class Emitter : private MeshNodes {
     GraphNode& op = node(NodeKind::kOp, Written::kStatement);
     op.name = row->op.name();
     op.args = std::move(args);
-    const bool update = !program.updates.empty() && at >= program.statements.size();
-    if (!update || !is_in_place(one.op) || one.renewed != nullptr) {
+    // A write behind autograd has no result: that would have no gradient.
+    const bool behind = (!program.updates.empty() && at >= program.statements.size()) ||
+                        (one.writes() && one.takes_detached(one.takes[0], 0));
+    if (!behind || !is_in_place(one.op) || one.renewed != nullptr) {
       for (const std::int32_t out : one.outs) op.results.push_back({ValueRef{own(out)}, {}});
     }
     if (!more && !moves) return;

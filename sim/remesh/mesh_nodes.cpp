@@ -141,10 +141,7 @@ std::int32_t MeshNodes::operand(std::int32_t value, std::size_t index, bool one_
 
 std::int32_t MeshNodes::placed_operand(std::int32_t value, std::size_t index, bool one_use) {
   std::int32_t text = own(value);
-  const auto mark = std::ranges::find(now->event->marks, index, &OperandMark::operand);
-  const bool taped = mark != now->event->marks.end() && mark->taped;
-  const auto& detached = now->event->detached;
-  const bool detaches = !taped && std::ranges::find(detached, value) != detached.end();
+  const bool detaches = now->takes_detached(value, index);
   if (detaches) text = detach(text);
   const auto before = plan.before.find({at, value});
   if (before == plan.before.end()) return text;
@@ -176,10 +173,26 @@ std::vector<GraphArgument> MeshNodes::arguments(const Statement& one, const OpRo
   std::vector<GraphArgument> args = one.args;
   std::size_t index = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
+    if (is_complex_number(args[i]) && row.op.arguments[i].type.is_tensor()) {
+      args[i] = complex_tensor(std::get<Scalar>(args[i].value));
+      continue;
+    }
     if (is_left_out(row.op.arguments.at(i))) args[i] = plain_argument(row.defaults()[i]);
     substitute(args[i], index);
   }
   return args;
+}
+
+// Programs cannot say complex numbers.
+GraphArgument MeshNodes::complex_tensor(const Scalar& number) {
+  const auto part = [&](double own) {
+    return value_argument(inside("aten::scalar_tensor", {{Scalar(own)}}));
+  };
+  const std::int32_t made =
+      inside("aten::complex", {part(number.to_double()), part(number.imaginary())});
+  const std::int32_t result = fresh();
+  distribute(made, plain_type(contiguous_meta({}, DType::kC64)), result, Written::kInside);
+  return value_argument(result);
 }
 
 void MeshNodes::substitute(GraphArgument& argument, std::size_t& index) {
@@ -189,18 +202,7 @@ void MeshNodes::substitute(GraphArgument& argument, std::size_t& index) {
     for (GraphArgument& item : *list) substitute(item, index);
   } else if (auto* dtype = std::get_if<DType>(&argument.value)) {
     *dtype = dtype_of_all(*dtype);
-  } else if (auto* scalar = std::get_if<Scalar>(&argument.value)) {
-    if (scalar->category() == Category::kComplex) {
-      refuse(fmt::format("the complex number {}", scalar->text()));
-    }
   }
-}
-
-void MeshNodes::refuse(const std::string& what) const {
-  fail(ErrorKind::kUnsupported,
-       Fix{"replay it as it is: shardlab replay " + program.recording->path},
-       "{}: {} at {} takes {}, which programs cannot say", program.recording->path, now->op,
-       place_of(*program.recording, *now->event), what);
 }
 
 void MeshNodes::distribute(std::int32_t value, const ValueType& like, std::int32_t result,

@@ -18,6 +18,10 @@ namespace shardlab {
 struct OpRow;
 
 inline GraphArgument value_argument(std::int32_t value) { return {ValueRef{value}}; }
+inline bool is_complex_number(const GraphArgument& argument) {
+  const auto* number = std::get_if<Scalar>(&argument.value);
+  return number != nullptr && number->category() == Category::kComplex;
+}
 inline GraphArgument int_argument(std::int64_t value) { return {Scalar(value)}; }
 GraphArgument list_argument(const std::vector<std::int32_t>& values);
 
@@ -82,8 +86,8 @@ class MeshNodes {
  private:
   bool is_cut_thin(const CallInput& input) const;
   std::int32_t placed_operand(std::int32_t value, std::size_t index, bool one_use);
+  GraphArgument complex_tensor(const Scalar& number);
   void substitute(GraphArgument& argument, std::size_t& index);
-  [[noreturn]] void refuse(const std::string& what) const;
 
   const PlanMesh& mesh_;
   const std::optional<DType> dtype_;

@@ -351,7 +351,7 @@ class Planner {
     return std::ranges::any_of(program_.inputs, [&](const CallInput& one) {
       const auto dim = sequence_.find(one.value);
       return one.batch && dim != sequence_.end() && dim->second.dim == 0 &&
-             one.meta.shape[0] == input.meta.shape[0];
+             !input.meta.shape.empty() && one.meta.shape[0] == input.meta.shape[0];
     });
   }
 
@@ -391,7 +391,7 @@ class Planner {
       const Statement& one = program_.statements[i];
       const SequenceDim cut_dim = sequence_dim(one.outs[0]);
       const auto dim = static_cast<std::int64_t>(cut_dim.dim);
-      const bool parted = sequence && cuts_evenly(cut_dim);
+      const bool parted = sequence && cut_dim.length > 0 && cuts_evenly(cut_dim);
       const Moved between = parted ? Moved{{tp, Placement::shard(dim)}} : whole;
       if (cut == LayerCut::kEmbedding) {
         plan_.cut(one.takes[0], 0, tp);

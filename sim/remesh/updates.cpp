@@ -20,6 +20,7 @@ class UpdateReader {
     }
     find_gradients();
     bool steps = false;
+    std::size_t kept = 0;  // updates up to the last that an optimizer makes, or a parameter gets
     const auto& events = reading_.recording.events;
     for (std::size_t i = begin; i < events.size() && left_out_.empty(); ++i) {
       const RecordedEvent& event = events[i];
@@ -32,19 +33,25 @@ class UpdateReader {
       if (event.kind == kRedistribute || event.kind == kToLocal) read_move(event);
       if (event.kind != kOp) continue;
       reading_.note_drawn(event);
-      if (steps && event.pass == RecordedPass::kForward) {
+      const bool behind = steps && !is_of_optimizer(event);
+      steps = steps || is_of_optimizer(event);
+      const std::size_t before = program_.updates.size();
+      if (event.pass != RecordedPass::kBackward) read_op(event);
+      // Another step, of which this program is no part.
+      if (behind && (event.pass == RecordedPass::kBackward || !left_out_.empty())) {
+        left_out_.clear();
+        program_.end = &event;
         program_.notes.push_back(fmt::format("the program ends before {} at {}, after a step",
                                              event.op, place_of(reading_.recording, event)));
         break;
       }
-      steps = steps || is_of_optimizer(event);
-      if (event.pass != RecordedPass::kBackward) read_op(event);
+      const bool counts = !behind || (program_.updates.size() > before &&
+                                      writes_parameter(program_.updates.back()));
+      if (counts) kept = program_.updates.size();
     }
-    const bool by_hand = std::ranges::any_of(program_.updates, [&](const Statement& one) {
-      const auto given =
-          one.takes.empty() ? reading_.given.end() : reading_.given.find(one.takes[0]);
-      return one.writes() && given != reading_.given.end() && given->second.requires_grad();
-    });
+    if (steps) program_.updates.resize(kept);
+    const bool by_hand = std::ranges::any_of(
+        program_.updates, [&](const Statement& one) { return writes_parameter(one); });
     if ((!steps && !by_hand) || !left_out_.empty()) program_.updates.clear();
     if ((steps || by_hand) && !left_out_.empty()) {
       program_.notes.push_back("the optimizer is left out: " + left_out_);
@@ -52,6 +59,12 @@ class UpdateReader {
   }
 
  private:
+  bool writes_parameter(const Statement& one) const {
+    if (!one.writes() || one.takes.empty()) return false;
+    const auto given = reading_.given.find(one.takes[0]);
+    return given != reading_.given.end() && given->second.requires_grad();
+  }
+
   void find_gradients() {
     bool steps = false;
     for (const RecordedEvent& event : reading_.recording.events) {
@@ -163,8 +176,7 @@ void ReadNumbers::note(const RecordedEvent& event) {
 void ReadNumbers::find(const RecordedEvent& call) {
   if (numbers_.empty()) return;
   static const std::set<std::string_view> kCutting = {
-      "split", "split_with_sizes", "narrow", "slice",
-      "chunk", "tensor_split",     "select", "repeat_interleave"};
+      "split", "split_with_sizes", "narrow", "slice", "chunk", "tensor_split", "repeat_interleave"};
   const bool cuts = kCutting.contains(bare_op(call.op));
   const auto meet = [&](double value, bool integral) {
     for (Number& number : numbers_) {

@@ -107,7 +107,8 @@ class Renewer {
   bool writes_result(const Statement& one) const {
     return one.kind == StatementKind::kCall && is_in_place(one.op) && one.returns_first() &&
            program_.input(one.takes[0]) == nullptr &&
-           (!one.no_grad || !taped_.contains(one.takes[0]));
+           (!(one.no_grad || one.takes_detached(one.takes[0], 0)) ||
+            !taped_.contains(one.takes[0]));
   }
 
   bool shared_later(std::int32_t written, std::size_t at,

@@ -219,6 +219,7 @@ class SelfTester {
       for (const std::int32_t v : values_in(event.args)) users_.try_emplace(v, &event);
     }
     if (event.kind == kInput) inputs_[event.out[0].id.id] = &event;
+    ended_ |= &event == program_.end;
     // The program ends with the first step; a later backward may add to the same gradients.
     stepped_ = stepped_ || (op && event.pass == RecordedPass::kOptimizer);
     const bool printed = event.kind == kCheck && !event.out[0].prints.empty();
@@ -226,7 +227,13 @@ class SelfTester {
         event.name.ends_with(".grad")) {
       gradients_[event.name.substr(0, event.name.size() - 5)] = {&event.out[0], &event};
     }
-    if (printed && event.pass == RecordedPass::kNone) ends_[event.name] = {&event.out[0], &event};
+    if (printed && event.pass == RecordedPass::kNone) {
+      const auto last = lasts_.find(ended_ ? event.out[0].id.id : -1);
+      ends_[event.name] = last == lasts_.end() ? Found{&event.out[0], &event} : last->second;
+    }
+    for_each_given(event, [&](const EventValue& value) {
+      if (op && !ended_ && !value.prints.empty()) lasts_[value.id.id] = {&value, &event};
+    });
     if (event.kind == kGradients && !stepped_) {
       for (const EventValue& value : event.out) {
         if (!value.prints.empty()) taken_[value.id.id] = {&value, &event};
@@ -368,12 +375,14 @@ class SelfTester {
   std::map<std::int32_t, const RecordedEvent*> inputs_;  // by number
   std::map<std::string, Found> gradients_;
   std::map<std::int32_t, Found> taken_;  // by torch.autograd.grad, by number
+  std::map<std::int32_t, Found> lasts_;  // values as the last op of the program leaves them
   std::map<std::string, Found> ends_;    // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
   SharedMemory memory_;
   std::optional<double> longest_step_;        // of any element of any parameter
   double largest_ = 0, largest_element_ = 0;  // of all gradients: a size, an element
   bool stepped_ = false;                      // an event of an optimizer was noted
+  bool ended_ = false;                        // the program has ended before
   SelfTest result_;
 };
 

@@ -122,6 +122,9 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
     withheld_.push_back(shardlab::withheld(row_.rule, context_, row));
     any_withheld_ = any_withheld_ || withheld_.back() != nullptr;
   }
+  any_withheld_ = any_withheld_ || std::ranges::any_of(element_.tensors, [](const auto* tensor) {
+                    return is_integral(tensor->dtype());
+                  });
   make_columns();
 }
 
@@ -522,8 +525,15 @@ const DTensorSpec* Expansion::output_spec(const Combination& rows, std::size_t i
 
 const char* Expansion::withheld(const Combination& rows) const {
   if (!any_withheld_) return nullptr;
-  for (const std::uint16_t row : rows) {
-    if (withheld_[row] != nullptr) return withheld_[row];
+  for (std::size_t dim = 0; dim < rows.size(); ++dim) {
+    if (withheld_[rows[dim]] != nullptr) return withheld_[rows[dim]];
+    for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
+      const DTensorSpec& given = *element_.tensors[i];
+      const Placement& wanted = rows_[rows[dim]].inputs[i].placement;
+      const bool parts =
+          wanted.is_partial(ReduceOp::kSum) && given.placements()[dim].is_replicate();
+      if (parts && is_integral(given.dtype())) return "integers are not cut into equal terms";
+    }
   }
   return nullptr;
 }

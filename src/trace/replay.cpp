@@ -438,11 +438,16 @@ class Player final : public ReplayState {
     return calls.perform(FactoryEvent{&row, &args, target(node), generator_of(node)});
   }
 
+  // Next to a tensor a number does not decide the dtype; alone it has Python's precision.
   static void wrap_numbers(const OpRow& row, Arguments& args) {
+    const auto tensors = std::ranges::count_if(
+        row.op.arguments, [](const SchemaArgument& one) { return one.type.is_tensor(); });
     for (std::size_t i = 0; i < args.size(); ++i) {
       if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
       const Scalar number = args[i].scalar();
-      args[i] = DTensor(tensor_from({number}, {}, default_dtype(number.category())));
+      const bool wide = tensors == 1 && number.category() == Category::kComplex;
+      args[i] = DTensor(
+          tensor_from({number}, {}, wide ? DType::kC128 : default_dtype(number.category())));
     }
   }
 

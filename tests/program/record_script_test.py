@@ -150,6 +150,12 @@ class Scripts(program.Program):
         calls = [event["op"] for event in self.events() if event["k"] == "call"]
         self.assertIn("aten.matmul.default", calls)
         self.is_right()
+        script = FUNCTIONS.replace("3, 8) @ w", "3, 4) @ w.T").replace("w.view(-1)", "w")
+        code, _, errors = self.record(script, module=True)
+        self.assertEqual(code, 0, errors)
+        first = next(event["op"] for event in self.events() if event["k"] == "call")
+        self.assertEqual(first, "aten.numpy_T.default")
+        self.is_right()
 
     def test_a_closure_of_an_optimizer_is_one_step(self):
         code, _, errors = self.record(MODEL + """

@@ -790,6 +790,17 @@ class Recorder(program.Program):
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=2", "--plan", "fsdp")
         self.assertIn("gradients are PyTorch's, 0 differ", run)
 
+    def test_tensors_that_an_iterator_gives_are_seen(self):
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        x = torch.randn(6, 4)
+        with shardlab_record.record(self.path(), model):
+            slopes = torch.autograd.grad(
+                iter([model(x).sum()]), model.parameters(), create_graph=True)
+            fast = [p - 0.1 * slope for p, slope in zip(model.parameters(), slopes)]
+            torch.tanh(x @ fast[0].t() + fast[1]).matmul(fast[2].t()).square().sum().backward()
+        run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=3", "--plan", "fsdp")
+        self.assertIn("7 gradients are PyTorch's, 0 differ", run)
+
     def test_dtensors_of_one_process_are_compared(self):
         (self.folder / "train.py").write_text(WHOLE, encoding="utf-8")
         code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")

@@ -240,6 +240,9 @@ class Steps(program.Program):
             ("leaves", "fsdp", "dp=3"), ("leaves", "megatron", "dp=2,tp=2"),
             ("next_token", "fsdp", "dp=2"), ("next_token", "megatron", "dp=2,tp=2"),
             ("kept", "fsdp", "dp=2"), ("kept", "megatron", "dp=2,tp=2"),
+            ("clamped", "fsdp", "dp=3"), ("clamped", "megatron", "tp=3"),
+            ("started", "fsdp", "dp=3"), ("started", "megatron", "tp=3"),
+            ("started", "sequence", "tp=4"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -268,6 +271,7 @@ class Steps(program.Program):
                                 ("convolutions", 9), ("written", 9), ("preferences", 15),
                                 ("residual", 9), ("experts", 21), ("adversaries", 4),
                                 ("masked", 17), ("own_gradients", 7), ("roots", 10),
+                                ("clamped", 4), ("started", 9),
                                 ("kept", 21)):  # two are rounding alone
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -367,7 +371,8 @@ class Steps(program.Program):
         # Ranks that have other columns of a batch need no collective but for the loss, whose sum
         # and count are two.
         path = str(next(f for f in FILES if f.name.startswith("time_first__")))
-        output = self.fine("run", "--json", path, "--mesh", "dp=2", "--plan", "replicate")
+        output = self.fine("run", "--json", "--no-optimizer", path, "--mesh", "dp=2", "--plan",
+                           "replicate")
         counts = json.loads(output)["collectives"]["largest_rank"]
         self.assertEqual(sum(one.get("forward", 0) for one in counts.values()), 2)
 

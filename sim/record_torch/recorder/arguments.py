@@ -57,6 +57,11 @@ def _leaves(values):
     return [values] if values is None or isinstance(values, SINGLE) else tree_leaves(values)
 
 
+def _to_keep(given):
+    """An iterator can be read once."""
+    return tuple(given) if hasattr(given, "__next__") else given
+
+
 def _renumbered(value, numbers):
     """Arguments as they are written, with other numbers of values."""
     if isinstance(value, dict):

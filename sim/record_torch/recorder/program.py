@@ -159,6 +159,8 @@ class _Program:
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
         if not self.is_asked():
             return self.engine[0](tensors, grad_tensors, *args, **kwargs)
+        tensors, grad_tensors, *args = (_to_keep(x) for x in (tensors, grad_tensors, *args))
+        kwargs = {name: _to_keep(x) for name, x in kwargs.items()}
         with self.own:
             self.accumulated = set()
             self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
@@ -172,6 +174,7 @@ class _Program:
     def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
         if not self.is_asked():
             return self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        outputs, inputs, grad_outputs = (_to_keep(x) for x in (outputs, inputs, grad_outputs))
         with self.own:
             given = (inputs, grad_outputs, *args)
             self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)

@@ -110,6 +110,9 @@ def _is_preparing():
 
 
 def _is_attribute(func):
+    """x.T is none: autograd sees it."""
+    if getattr(getattr(func, "__self__", None), "__name__", "") in ("T", "mT", "H", "mH"):
+        return False
     return getattr(func, "__name__", "__get__") in ("__get__", "__set__")
 
 

@@ -875,14 +875,16 @@ def time_first():
             return self.head(self.layers(self.words(tokens) + self.places))
 
     model = TimeFirst()
+    optimizer = torch.optim.Adam(model.parameters())  # counts its steps in tensors without dims
     tokens, target = torch.randint(0, 24, (4, 4)), torch.randint(0, 24, (4, 4))
 
     def step():
         loss = F.cross_entropy(model(tokens).flatten(0, 1), target.flatten())
         loss.backward()
+        optimizer.step()
         return loss
 
-    return model, None, step
+    return model, optimizer, step
 
 
 def leaves():
@@ -953,9 +955,73 @@ def kept():
     return model, optimizer, step
 
 
+def clamped():
+    """Two steps, with weights that are clamped behind each, and an average of them."""
+    model = nn.Sequential(nn.Linear(6, 12), nn.Dropout(0.2), nn.ReLU(), nn.Linear(12, 5))
+    average = copy.deepcopy(model)
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=0.05)
+    x, y = torch.randn(12, 6), torch.randint(0, 5, (12,))
+
+    def step():
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            for parameter in model.parameters():
+                parameter.data.clamp_(-0.2, 0.2)
+            with torch.no_grad():
+                for own, other in zip(average.parameters(), model.parameters()):
+                    own.mul_(0.9).add_(other, alpha=0.1)
+        return loss
+
+    return model, optimizer, step
+
+
+def started():
+    """Writes behind autograd: a scale that the first batch gives, results that are clamped. Points
+    that a cast makes leaves, a complex number, a choice by a number, one row alone; a step of one
+    flat vector."""
+    class Started(nn.Module):
+        def __init__(self, width=12):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(3, width), nn.Linear(width, width)
+            self.head, self.scale = nn.Linear(width, 1), nn.Parameter(torch.ones(width))
+            self.waves = nn.Parameter(torch.linspace(0.1, 1, width))
+
+        def forward(self, points):
+            x = torch.tanh(self.inner(points))
+            if bool((self.scale == 1).all()):
+                self.scale.data.copy_(1 / (x.detach().std(0) + 1))
+            x = self.outer(x * self.scale)
+            x.data.clamp_(-0.5, 0.5)
+            return self.head(torch.tanh(20 * x) * torch.exp(1j * self.waves).real)
+
+    model = Started()
+    table = torch.randn(12, 3, dtype=torch.float64)
+
+    def step():
+        points = table.float().requires_grad_()
+        height = model(points)
+        slope, = torch.autograd.grad(height.sum(), points, create_graph=True)
+        steepest = slope.detach().norm(dim=1).argmax().item()
+        loss = (slope - 1).square().mean() + height.square().mean() + height[steepest, 0]
+        loss = loss + model(points[0]).sum()
+        loss.backward()
+        with torch.no_grad():
+            flat = torch.cat([each.grad.view(-1) for each in model.parameters()])
+            flat = flat / (1 + flat.norm())
+            for each in model.parameters():
+                part, flat = flat[:each.numel()], flat[each.numel():]
+                each.add_(part.view_as(each), alpha=-0.1)
+        return loss
+
+    return model, None, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
     jumps, own_gradients, picked, turned, standard, fused, flattened, roots,
-    time_first, leaves, kept
+    time_first, leaves, kept, clamped, started
 )}

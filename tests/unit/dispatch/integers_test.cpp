@@ -91,6 +91,21 @@ TEST_CASE("X-50 a number added to a pending maximum of integers may wrap") {
   });
 }
 
+TEST_CASE("X-10 a replica of integers beside a pending sum stays whole") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor sum = ops().one("aten::sum", {Three(DType::kI64, {-6, 3, 5}).on(mesh)});
+    REQUIRE(sum.spec()->placement(0) == pending(ReduceOp::kSum));
+    const DTensor added = mesh.place("R", {}, {32}, DType::kI64);
+    CHECK(whole(ops().one("aten::add.Tensor", {added, sum})) == Values{34});
+    CHECK(kind_of([&] { ops()("aten::sum.out", {added, {}, sum}); }) == ErrorKind::kRuntime);
+    const DTensor real = ops().one("aten::sum", {Three(DType::kF32, {-6, 3, 5}).on(mesh)});
+    const DTensor both = ops().one("aten::add.Tensor", {real, mesh.place("R", {}, {32})});
+    CHECK(both.spec()->placement(0) == pending(ReduceOp::kSum));
+    CHECK(whole(both) == Values{34});
+  });
+}
+
 TEST_CASE("X-50 a pending extremum passes a cast where every number keeps its place") {
   struct Row {
     DType from, to;
