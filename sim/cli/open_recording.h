@@ -58,8 +58,8 @@ class RecordedAlone final : public AloneListener {
   std::shared_ptr<const Remesh> remesh_;
   Scenario scenario_;
   RunArguments arguments_;
-  SelfTestBeside values_;
-  std::optional<SelfTest> test_;  // nothing: the run did not get to its end
+  std::optional<SelfTestRuns> values_;  // until the run ends
+  std::optional<SelfTest> test_;        // nothing: the run did not get to its end
 };
 
 /// Other layouts of a recording on the mesh of the arguments that it was opened with, for `shardlab

@@ -263,6 +263,7 @@ class AloneBeside final : public ValueDrain {
   std::shared_ptr<KnownAlone> ends() {
     judge_.ranks_end();
     if (thread_.joinable()) thread_.join();
+    judge_.ends();
     return known_;
   }
 

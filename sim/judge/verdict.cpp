@@ -844,16 +844,21 @@ class Verification {
     return true;
   }
 
+  std::set<std::string> names_in_doubt() const {
+    std::set<std::string> names;
+    for (const ValueReport& report : judgement_.values) {
+      if (in_doubt(report)) names.insert(report.name);
+    }
+    return names;
+  }
+
   // Only open values are kept, if right ones are let go. The noise of values in f64 is that of all.
   void run_open_in_f64() {
     const bool wide = std::ranges::any_of(
         alone_.single.recordings.front()->values(), [](const RecordedValue& held) {
           return held.value.dtype() == DType::kF64 || held.value.dtype() == DType::kC128;
         });
-    std::set<std::string> names;
-    for (const ValueReport& report : judgement_.values) {
-      if (in_doubt(report)) names.insert(report.name);
-    }
+    const std::set<std::string> names = names_in_doubt();
     auto all = inputs_.ranks;
     all.insert(all.end(), inputs_.one_device->single.begin(), inputs_.one_device->single.end());
     for (const Recording* recording : all) {
@@ -863,7 +868,7 @@ class Verification {
       }
     }
     if (inputs_.early != nullptr) give_back_freed_memory();
-    WantedValues wanted(*run_.scenario.program, std::move(names));
+    WantedValues wanted(*run_.scenario.program, names);
     if (inputs_.early != nullptr && !wide) alone_.options.drain = &wanted;
     run_in_f64(alone_);
     alone_.options.drain = nullptr;
@@ -930,7 +935,10 @@ class Verification {
       in_f64_->parts = parts_->expressions();
       if (!in_f64_->parts->empty()) in_f64_->on_part = parts_->listener();
     }
+    WantedValues wanted(*run_.scenario.program, names_in_doubt());
+    if (inputs_.early != nullptr) in_f64_->drain = &wanted;
     execute(*in_f64_, *run_.propagator, run_.scenario.world, simulated());
+    in_f64_->drain = nullptr;
   }
 
   void prepare_in_f64(ProgramRun& run) const {

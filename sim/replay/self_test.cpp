@@ -29,6 +29,19 @@ constexpr double kMostNoise = 0.01;
 // The rounding of another library's kernels, in those of ours.
 constexpr double kOtherRounding = 4;
 
+// The elements of a parameter before the step.
+std::vector<double> first_of(const RecordedProgram& recording, const CallInput& input,
+                             const EventValue& value, Device& device) {
+  if (value.elements.size() <= 1) {
+    return read_doubles(recorded_tensor(device, recording, value, 0, input.meta));
+  }
+  std::vector<double> elements;
+  for (const Scalar& element : elements_of_pieces(recording, value)) {
+    elements.push_back(element.to_double());
+  }
+  return elements;
+}
+
 }  // namespace
 
 // Values that are views of one memory, by number.
@@ -67,16 +80,35 @@ struct OwnValue {
 
 using OwnValues = std::map<std::string, OwnValue>;
 
-static OwnValues values_of(const KnownAlone& run) {
+static OwnValues values_of(const KnownAlone& run, const std::set<std::string>& names) {
   OwnValues values;
   for (const RecordedValue& value : run.runs.recordings.at(0)->values()) {
     // A value that the plan moves, or adds a bias to, is complete at its last assignment.
     const bool counts = !value.at_end || value.name.ends_with(".grad");
-    if (!counts) continue;
+    if (!counts || !names.contains(value.name)) continue;
     values.erase(value.name);
     if (value.value.defined()) values.emplace(value.name, value.value.local());
   }
   return values;
+}
+
+// A recorded value, as the self-test looks for it.
+struct FoundValue {
+  const EventValue* value = nullptr;
+  const RecordedEvent* event = nullptr;
+  const RecordedEvent* user = nullptr;  // of a gradient: the call that took the parameter
+  bool several = false;                 // written in place: the number has had other elements, too
+};
+
+static ReplayDifference difference(const RecordedProgram& recording, const std::string& name,
+                                   const FoundValue& found, std::string expected, std::string got) {
+  const RecordedEvent& event = found.user != nullptr ? *found.user : *found.event;
+  return {found.event->line,
+          place_of(recording, event),
+          event.op.empty() ? "gradient" : event.op,
+          name,
+          std::move(expected),
+          std::move(got)};
 }
 
 class SelfTester {
@@ -84,19 +116,15 @@ class SelfTester {
   explicit SelfTester(const CallProgram& program)
       : program_(program), recording_(*program.recording) {
     for (const RecordedEvent& event : recording_.events) note(event);
+    find_names();
   }
-  // `wide`: the same run in f64; null: there is none.
-  SelfTester(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide)
-      : SelfTester(program) {
-    ours_ = values_of(alone);
-    if (wide != nullptr) wide_ = values_of(*wide);
-  }
+  const std::set<std::string>& names() const { return names_; }
 
+  void take(const KnownAlone& run) { ours_ = values_of(run, names()); }
   void take(const RecordedValue& value) {
     if (value.at_end || !value.value.defined()) return;
-    if (printed_.empty()) find_names();
-    const bool whole = value.name.ends_with(".grad") || whole_.contains(value.name);
-    if (!whole && !printed_.contains(value.name)) return;
+    if (!names_.contains(value.name)) return;
+    const bool whole = whole_.contains(value.name);
     OwnValue own(value.value.local().snapshot());
     if (!whole) {
       own.print.emplace(*own.tensor);
@@ -105,7 +133,27 @@ class SelfTester {
     ours_.insert_or_assign(value.name, std::move(own));
   }
 
+  void round_as(const KnownAlone& run) {
+    const OwnValues others = values_of(run, names());
+    for (const auto& [name, own] : ours_) {
+      const auto found = others.find(name);
+      if (found == others.end() || found->second.meta.shape != own.meta.shape) continue;
+      if (is_integral(own.meta.dtype)) continue;
+      const std::vector<double> ours = read_doubles(*own.tensor),
+                                other = read_doubles(*found->second.tensor);
+      std::vector<float>& off = off_[name];
+      off.resize(ours.size());
+      for (std::size_t i = 0; i < std::min(off.size(), other.size()); ++i) {
+        const double apart = kOtherRounding * std::fabs(ours[i] - other[i]);
+        if (std::isfinite(apart)) off[i] = std::max(off[i], static_cast<float>(apart));
+      }
+    }
+  }
+
   SelfTest test() {
+    result_ = {};
+    coarsest_ = DType::kF64;
+    longest_step_.reset();
     measure_gradients();
     std::set<std::int32_t> of_gradients;
     for (const Statement& update : program_.updates) {
@@ -140,20 +188,22 @@ class SelfTester {
       judge(after, found->second, after_step(input, after), result_.parameters);
     });
     std::ranges::stable_sort(result_.differences, {}, &ReplayDifference::line);
-    return std::move(result_);
+    return result_;
   }
 
  private:
-  // Names of values that are compared, or whose operands' sizes are asked for.
+  // Those that are compared, or whose sizes are asked for; gradients and parameters with elements.
   void find_names() {
     for (const auto& [v, found] : prints_) {
-      printed_.insert(name_of(v));
+      names_.insert(name_of(v));
       for (const std::int32_t operand : values_in(found.event->args)) {
-        printed_.insert(name_of(operand));
+        names_.insert(name_of(operand));
       }
     }
     for (const auto& [v, found] : taken_) whole_.insert(name_of(v));
+    for (const CallInput& input : program_.inputs) whole_.insert(input.name + ".grad");
     for_each_end([&](const CallInput&, const std::string& after) { whole_.insert(after); });
+    names_.insert(whole_.begin(), whole_.end());
   }
 
   void measure_gradients() {
@@ -189,28 +239,12 @@ class SelfTester {
     return smallest.value_or(0);
   }
 
-  // How far rounding has taken each element of ours from f64, as far as it is known.
+  // How far rounding may have taken each element, as far as it is known.
   std::vector<double> rounding_of(const std::string& name) const {
-    const auto own = ours_.find(name), exact = wide_.find(name);
-    if (own == ours_.end() || exact == wide_.end()) return {};
-    const Tensor &ours = *own->second.tensor, &wide = *exact->second.tensor;
-    if (is_integral(ours.dtype()) || ours.shape() != wide.shape()) return {};
-    std::vector<double> off = read_doubles(ours);
-    const std::vector<double> exactly = read_doubles(wide);
-    if (off.size() != exactly.size()) return {};
-    for (std::size_t i = 0; i < off.size(); ++i) {
-      off[i] = kOtherRounding * std::fabs(off[i] - exactly[i]);
-      if (!std::isfinite(off[i])) off[i] = 0;
-    }
-    return off;
+    const auto found = off_.find(name);
+    return found == off_.end() ? std::vector<double>()
+                               : std::vector<double>(found->second.begin(), found->second.end());
   }
-
-  struct Found {
-    const EventValue* value = nullptr;
-    const RecordedEvent* event = nullptr;
-    const RecordedEvent* user = nullptr;  // of a gradient: the call that took the parameter
-    bool several = false;  // written in place: the number has had other elements, too
-  };
 
   void note(const RecordedEvent& event) {
     using enum RecordedKind;
@@ -229,7 +263,7 @@ class SelfTester {
     }
     if (printed && event.pass == RecordedPass::kNone) {
       const auto last = lasts_.find(ended_ ? event.out[0].id.id : -1);
-      ends_[event.name] = last == lasts_.end() ? Found{&event.out[0], &event} : last->second;
+      ends_[event.name] = last == lasts_.end() ? FoundValue{&event.out[0], &event} : last->second;
     }
     for_each_given(event, [&](const EventValue& value) {
       if (op && !ended_ && !value.prints.empty()) lasts_[value.id.id] = {&value, &event};
@@ -249,7 +283,7 @@ class SelfTester {
     if (is_in_place(event.op) && !operands.empty()) forget_sharing(operands[0]);
     for (const Given& one : given_by(event)) {
       if (one.value->prints.empty()) continue;
-      Found& found = prints_[one.value->id.id];
+      FoundValue& found = prints_[one.value->id.id];
       found.several |= found.value != nullptr && found.value->prints != one.value->prints;
       found.value = one.value;
       found.event = &event;
@@ -264,19 +298,6 @@ class SelfTester {
     }
   }
 
-  // The elements of a parameter before the step.
-  std::vector<double> first_of(const CallInput& input, const Tensor& now) const {
-    const EventValue& value = inputs_.at(input.value)->out[0];
-    if (value.elements.size() <= 1) {
-      return read_doubles(recorded_tensor(*now.device(), recording_, value, 0, input.meta));
-    }
-    std::vector<double> elements;
-    for (const Scalar& element : elements_of_pieces(recording_, value)) {
-      elements.push_back(element.to_double());
-    }
-    return elements;
-  }
-
   // Optimizers that divide by the size of a gradient (Adam, RMSprop, Rprop) make a step as long as
   // any other for an element that is rounding alone, and its direction is that of the rounding.
   PrintOrigin after_step(const CallInput& input, const std::string& after) {
@@ -286,7 +307,9 @@ class SelfTester {
     if (end == ours_.end() || gradient == ours_.end() || event == inputs_.end()) return origin;
     const Tensor& now = *end->second.tensor;
     const std::vector<double> slope = read_doubles(*gradient->second.tensor),
-                              last = read_doubles(now), first = first_of(input, now);
+                              last = read_doubles(now),
+                              first = first_of(recording_, input, inputs_.at(input.value)->out[0],
+                                               *now.device());
     if (slope.size() != last.size() || first.size() != last.size()) return origin;
     double noise =
         largest_element_ *
@@ -316,7 +339,9 @@ class SelfTester {
       const auto end = ours_.find(after);
       if (!inputs_.contains(input.value) || end == ours_.end()) return;
       const Tensor& now = *end->second.tensor;
-      const std::vector<double> last = read_doubles(now), first = first_of(input, now);
+      const std::vector<double> last = read_doubles(now),
+                                first = first_of(recording_, input, inputs_.at(input.value)->out[0],
+                                                 *now.device());
       for (std::size_t i = 0; i < std::min(first.size(), last.size()); ++i) {
         longest_step_ = std::max(*longest_step_, std::fabs(last[i] - first[i]));
       }
@@ -333,12 +358,13 @@ class SelfTester {
     }
   }
 
-  void judge(const std::string& name, const Found& found, PrintOrigin origin, std::int64_t& agree) {
+  void judge(const std::string& name, const FoundValue& found, PrintOrigin origin,
+             std::int64_t& agree) {
     const auto ours = ours_.find(name);
     if (ours == ours_.end()) return;
     const TensorMeta &own = ours->second.meta, meta = found.value->meta();
     if (own.shape != meta.shape || own.dtype != meta.dtype) {
-      return differs(name, found, type_string(meta), type_string(own));
+      return add(difference(recording_, name, found, type_string(meta), type_string(own)));
     }
     origin.exact = unit_roundoff(meta.dtype) == 0;
     origin.coarsest = coarser(coarsest_, meta.dtype);
@@ -355,28 +381,24 @@ class SelfTester {
         ++result_.undecided;
         return;
       case PrintVerdict::kDiffers:
-        differs(name, found, text_of({found.value->prints[0]}), print.text());
+        add(difference(recording_, name, found, text_of({found.value->prints[0]}), print.text()));
     }
   }
 
-  void differs(const std::string& name, const Found& found, std::string expected, std::string got) {
-    const RecordedEvent& event = found.user != nullptr ? *found.user : *found.event;
-    result_.differences.push_back({found.event->line, place_of(recording_, event),
-                                   event.op.empty() ? "gradient" : event.op, name,
-                                   std::move(expected), std::move(got)});
-  }
+  void add(ReplayDifference one) { result_.differences.push_back(std::move(one)); }
 
   const CallProgram& program_;
   const RecordedProgram& recording_;
-  OwnValues ours_, wide_;                                // by name
-  std::set<std::string> printed_, whole_;                // names of a run that goes on
-  std::map<std::int32_t, Found> prints_;                 // by number of a value, of forward ops
+  OwnValues ours_;                                 // by name
+  std::map<std::string, std::vector<float>> off_;  // by name: what rounding may do to it
+  std::set<std::string> names_, whole_;        // whole_: a run that goes on keeps their elements
+  std::map<std::int32_t, FoundValue> prints_;  // by number of a value, of forward ops
   std::map<std::int32_t, const RecordedEvent*> users_;   // the first call that takes a value
   std::map<std::int32_t, const RecordedEvent*> inputs_;  // by number
-  std::map<std::string, Found> gradients_;
-  std::map<std::int32_t, Found> taken_;  // by torch.autograd.grad, by number
-  std::map<std::int32_t, Found> lasts_;  // values as the last op of the program leaves them
-  std::map<std::string, Found> ends_;    // parameters at the end of the step, by name
+  std::map<std::string, FoundValue> gradients_;
+  std::map<std::int32_t, FoundValue> taken_;  // by torch.autograd.grad, by number
+  std::map<std::int32_t, FoundValue> lasts_;  // values as the last op of the program leaves them
+  std::map<std::string, FoundValue> ends_;    // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
   SharedMemory memory_;
   std::optional<double> longest_step_;        // of any element of any parameter
@@ -386,19 +408,14 @@ class SelfTester {
   SelfTest result_;
 };
 
-SelfTest self_test(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide) {
-  return SelfTester(program, alone, wide).test();
-}
-
-SelfTestBeside::SelfTestBeside(const CallProgram& program)
+SelfTestRuns::SelfTestRuns(const CallProgram& program)
     : tester_(std::make_unique<SelfTester>(program)) {}
-SelfTestBeside::~SelfTestBeside() = default;
-void SelfTestBeside::take(const RecordedValue& value) { tester_->take(value); }
-SelfTest SelfTestBeside::result() {
-  const SelfTest test = tester_->test();
-  tester_.reset();
-  return test;
-}
+SelfTestRuns::~SelfTestRuns() = default;
+std::set<std::string> SelfTestRuns::names() const { return tester_->names(); }
+void SelfTestRuns::take(const KnownAlone& run) { tester_->take(run); }
+void SelfTestRuns::take(const RecordedValue& value) { tester_->take(value); }
+void SelfTestRuns::round_as(const KnownAlone& other) { tester_->round_as(other); }
+SelfTest SelfTestRuns::test() { return tester_->test(); }
 
 std::string self_test_text(const SelfTest& test) {
   constexpr std::size_t kMostShown = 10;

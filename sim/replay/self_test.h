@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "sim/remesh/program.h"
@@ -24,21 +26,23 @@ struct SelfTest {
   bool ok() const { return differences.empty(); }
 };
 
-/// Compares the run of `program` on one device. `wide`, the same in f64, shows which values are
-/// rounding alone: all gradients of a loss that is constant; it may be null.
-SelfTest self_test(const CallProgram& program, const KnownAlone& alone,
-                   const KnownAlone* wide = nullptr);
-
-/// The same of a run that goes on: it keeps the elements of gradients and parameters alone.
-class SelfTestBeside {
+/// Compares a run of a program on one device with PyTorch's.
+class SelfTestRuns {
  public:
   /// `program` outlives this.
-  explicit SelfTestBeside(const CallProgram& program);
-  ~SelfTestBeside();
-  /// The next value of the run.
+  explicit SelfTestRuns(const CallProgram& program);
+  ~SelfTestRuns();
+  /// The values whose elements the following ask a run for.
+  std::set<std::string> names() const;
+  /// The run outlives this.
+  void take(const KnownAlone& run);
+  /// The next value of a run that goes on: the elements of gradients and parameters alone are kept.
   void take(const RecordedValue& value);
-  /// Once, behind the last value.
-  SelfTest result();
+  /// Another run, in f64 or with nudged inputs, shows what rounding does to the values of the one
+  /// that was taken: all of a gradient of a loss that is constant, and of one behind many functions
+  /// with jumps.
+  void round_as(const KnownAlone& other);
+  SelfTest test();
 
  private:
   std::unique_ptr<SelfTester> tester_;

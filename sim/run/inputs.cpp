@@ -5,10 +5,12 @@
 
 #include "api/inputs.h"
 #include "autograd/autograd.h"
+#include "base/hash.h"
 #include "base/rank_context.h"
 #include "dispatch/plain_calls.h"
 #include "sim/scenario/type_text.h"
 #include "tensor/device.h"
+#include "tensor/host.h"
 
 namespace shardlab {
 
@@ -80,6 +82,22 @@ DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
   const DType dtype = reference_dtype(spec->dtype());
   if (precision == Precision::kDeclared || dtype == spec->dtype()) return DTensor(value.local());
   return plain_calls().one("aten::_to_copy", {DTensor(value.local()), dtype});
+}
+
+DTensor nudged(const DTensor& plain, std::uint64_t seed) {
+  constexpr double kRoundings = 32;  // of a sum of a thousand terms in another order
+  if (plain.dtype() != DType::kF32) return plain;
+  const Tensor& tensor = plain.local();
+  const std::vector<double> elements = read_doubles(tensor);
+  const Tensor off = empty(*tensor.device(), contiguous_meta(tensor.shape(), DType::kF32));
+  float* const data = off.mutable_data<float>();
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    seed = hash_mix(seed, i);
+    const double share = static_cast<double>(seed % 2001) / 1000 - 1;
+    data[i] =
+        static_cast<float>(elements[i] * (1 + share * kRoundings * unit_roundoff(DType::kF32)));
+  }
+  return DTensor(off);
 }
 
 }  // namespace shardlab

@@ -30,6 +30,9 @@ struct GivenInput {
   DTensor value;
 };
 
+/// Elements of f32 that are off by up to 32 roundings, either way; other dtypes as they are.
+DTensor nudged(const DTensor& plain, std::uint64_t seed);
+
 /// This rank's piece. kReference casts floats to f64 after the draw.
 DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
                    Precision precision);

@@ -18,7 +18,8 @@ const MeshLayout* one_device_layout(const MeshLayout& layout) {
 }  // namespace
 
 std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
-                                            Precision precision, ValueDrain* drain) {
+                                            Precision precision, ValueDrain* drain,
+                                            std::uint64_t nudge) {
   auto known = std::make_shared<KnownAlone>();
   known->run = prepare_run(scenario, registry, {});
   Run& run = known->run;
@@ -26,6 +27,7 @@ std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRe
                            .layout = run.layout,
                            .registry = run.registry,
                            .precision = precision,
+                           .nudge = nudge,
                            .drain = drain};
   known->runs = run_alone(alone, *run.propagator, run.options);
   if (const auto& error = known->runs.runs.front()->error) throw Error(*error);
@@ -48,6 +50,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
     run->reported_world = alone.world == ReportedWorld::kOne ? 1 : alone.scenario->world;
     run->reported_rank = alone.reported_ranks > 1 ? i : alone.reported_rank;
     run->precision = alone.precision;
+    run->nudge = alone.nudge;
     run->listener = alone.listener;
     run->drain = alone.drain;
     run->parts = alone.parts;

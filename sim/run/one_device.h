@@ -40,6 +40,7 @@ struct AloneOptions {
   const AnswerLog* answers = nullptr;  ///< of a rank of the real run, to follow; null: none
   std::int64_t answers_rank = 0;       ///< the rank of `answers`
   Precision precision = Precision::kDeclared;
+  std::uint64_t nudge = 0;  ///< as of ProgramRun
   ReportedWorld world = ReportedWorld::kTrue;
   std::int64_t reported_ranks = 1;              ///< number of runs, as ranks 0, 1, ...
   std::int64_t reported_rank = 0;               ///< of a single run
@@ -50,11 +51,11 @@ struct AloneOptions {
 };
 
 /// Runs the scenario's program alone, without the answers of a rank: it must not ask for any.
-/// `drain`, as of ProgramRun, outlives the run.
+/// `drain` and `nudge` as of ProgramRun; the drain outlives the run.
 ///   fails  as the program does; ScenarioError: a scenario that cannot run as written
 std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
                                             Precision precision = Precision::kDeclared,
-                                            ValueDrain* drain = nullptr);
+                                            ValueDrain* drain = nullptr, std::uint64_t nudge = 0);
 
 /// Runs the program once for each rank number; later runs continue when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,

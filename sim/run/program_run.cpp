@@ -179,9 +179,11 @@ static void connect(const ProgramRun& run, std::size_t index, Recording& recordi
 
 static DTensor made_input(const ProgramRun& run, const ScenarioInput& input) {
   const MakingScope scope(HeldFor::kInput);
-  return run.tensors == Tensors::kPlain
-             ? make_plain_input(*run.scenario, input, run.layout, run.precision)
-             : make_input(*run.scenario, input, run.layout, run.precision);
+  if (run.tensors == Tensors::kOnMesh) {
+    return make_input(*run.scenario, input, run.layout, run.precision);
+  }
+  const DTensor value = make_plain_input(*run.scenario, input, run.layout, run.precision);
+  return run.nudge == 0 ? value : nudged(value, run.nudge);
 }
 
 // A program that may ask for the types that it has said.

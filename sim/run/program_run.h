@@ -36,6 +36,7 @@ struct ProgramRun {
   const MeshLayout* layout = nullptr;
   const MeshLayout* reported = nullptr;
   Precision precision = Precision::kDeclared;
+  std::uint64_t nudge = 0;  ///< not 0: inputs are nudged() with this seed
   Tensors tensors = Tensors::kOnMesh;
   std::int64_t reporting_rank = 0;
   std::int64_t reported_rank = -1;      ///< value of `rank` in the program; -1: the truth

@@ -93,6 +93,11 @@ void EarlyJudge::ranks_end() {
   moved_.notify_all();
 }
 
+void EarlyJudge::ends() {
+  waiting_.clear();
+  complete_.clear();
+}
+
 // A rank waits for the run alone, which goes on in a thread of its own, and that for the first of
 // the ranks: never for each other.
 void EarlyJudge::keep_pace(std::size_t rank, const RecordedValue& value) {

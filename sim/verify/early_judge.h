@@ -47,6 +47,9 @@ class EarlyJudge final : public ValueDrain {
   void ends_alone();
   /// The same of all ranks.
   void ranks_end();
+  /// Both have ended: values that are not judged yet are forgotten here, since they may outlive the
+  /// devices of those runs.
+  void ends();
 
   /// The judgement of a value in the program's dtypes, by its key; null: it has none yet.
   const ValueReport* find(const std::string& key) const;
