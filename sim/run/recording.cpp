@@ -31,6 +31,7 @@ void Recording::keep(RecordedValue value) {
   count(kBytesOfOne);
   value.event = trace_->events().size();
   kept_.insert(value.value.local().storage()->buffer().get());
+  made_bytes_ += value.value.local().size_bytes();
   adopt(std::move(value));
   if (drain_ != nullptr && !values_.back().at_end) drain_->kept(rank_, values_.back());
 }
@@ -42,8 +43,12 @@ void Recording::begins(SourceSpan statement) {
   if (const auto names = unused.find(statement.begin); names != unused.end()) {
     for (const std::string& name : names->second) unused_.is_unused(name);
   }
-  constexpr std::int64_t kStatementsBetween = 4;  // it takes less time than they do
-  if (++begun_ % kStatementsBetween != 0) return;
+  // It takes less time than the statements do, or frees more than they made.
+  constexpr std::size_t kLooksAStatement = 16;
+  constexpr std::int64_t kBytesBetween = 4 << 20;
+  if (++begun_ * kLooksAStatement < unused_.size() && made_bytes_ < kBytesBetween) return;
+  begun_ = 0;
+  made_bytes_ = 0;
   unused_.let_go([this](const DTensor& value) { return drain_->is_spent(rank_, value); },
                  [this](const HeldValue& value) {
                    RecordedValue end = ended(value.name, value.own, last_.at(value.name));

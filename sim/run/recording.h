@@ -202,7 +202,8 @@ class Recording : public ValueSink {
   ValueDrain* drain_ = nullptr;  ///< null: every value is kept
   std::size_t rank_ = 0;
   UnusedValues unused_;
-  std::int64_t begun_ = 0;                                ///< statements
+  std::size_t begun_ = 0;                                 ///< statements since values went
+  std::int64_t made_bytes_ = 0;                           ///< of values kept since then
   std::unordered_map<std::string, RecordedValue> ended_;  ///< before the program, by name
   std::size_t traced_breaks_ = 0;
   static constexpr std::int64_t kFewestBytes = 1 << 24;  // as a rank without loops may take

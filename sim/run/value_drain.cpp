@@ -59,19 +59,19 @@ bool same_elements(const Tensor& before, const Tensor& now) {
 }
 
 void UnusedValues::add(HeldValue value) {
-  const auto before = std::ranges::find(waiting_, value.name, &HeldValue::name);
-  if (before == waiting_.end()) return waiting_.push_back(std::move(value));
-  replaced_.push_back(before->recorded);
-  *before = std::move(value);
+  const auto [before, added] = waiting_.try_emplace(value.name, value);
+  if (added) return;
+  replaced_.push_back(before->second.recorded);
+  before->second = std::move(value);
 }
 
 // A gradient may still come to a leaf, and a pending result to its memory.
 void UnusedValues::is_unused(const std::string& name) {
-  const auto found = std::ranges::find(waiting_, name, &HeldValue::name);
+  const auto found = waiting_.find(name);
   if (found == waiting_.end()) return;
-  const DTensorImpl& own = *found->own.impl();
+  const DTensorImpl& own = *found->second.own.impl();
   const bool leaf = own.requires_grad && !own.grad_node;
-  found->unused = true;
+  found->second.unused = true;
   if (leaf || own.grad || own.local.storage()->pending()) waiting_.erase(found);
 }
 
@@ -82,7 +82,7 @@ void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
     return spent;
   });
   std::vector<HeldValue*> unused;
-  for (HeldValue& one : waiting_) {
+  for (auto& [name, one] : waiting_) {
     const Tensor& recorded = one.recorded.local();
     if (one.unused) unused.push_back(&one);
     if (!one.own.local().pending() && !is_gone(recorded) && is_written(one) &&
@@ -100,7 +100,8 @@ void UnusedValues::let_go(const IsSpent& is_spent, const Ends& ends) {
                         [&](const HeldValue* one) { return memory(one) != memory(*first); });
     any |= let_go_together({first, last}, is_spent, ends);
   }
-  if (any) std::erase_if(waiting_, [](const HeldValue& one) { return is_gone(one.own.local()); });
+  if (!any) return;
+  std::erase_if(waiting_, [](const auto& one) { return is_gone(one.second.own.local()); });
 }
 
 // Each name counts its tensor twice, in the program and here; each tensor counts its Storage once.

@@ -68,13 +68,15 @@ class UnusedValues {
   /// Lets go of records that are spent and whose memory the program has written to, and of unused
   /// values whose memory nothing else holds, as backward does, once their last records are spent.
   void let_go(const IsSpent& is_spent, const Ends& ends);
+  /// The number of values that let_go() looks at.
+  std::size_t size() const { return waiting_.size() + replaced_.size(); }
 
  private:
   // Values of one memory; whether they are gone.
   bool let_go_together(std::span<HeldValue* const> values, const IsSpent& is_spent,
                        const Ends& ends);
 
-  std::vector<HeldValue> waiting_;
+  std::unordered_map<std::string, HeldValue> waiting_;  // by name
   std::vector<DTensor> replaced_;  // recorded, of names that have another value now
 };
 
