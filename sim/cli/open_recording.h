@@ -22,10 +22,9 @@ struct Remesh;
 /// A recording as a scenario.
 struct OpenedRecording {
   ScenarioFile file;
-  std::shared_ptr<KnownAlone> alone;          ///< its run on one device; null: there was none
-  std::shared_ptr<const Remesh> remesh = {};  ///< what its scenario is made of; null: a scenario
-  std::shared_ptr<RecordedAlone> beside =
-      {};  ///< compares its run with PyTorch; null: was compared
+  std::shared_ptr<KnownAlone> alone;           ///< its run on one device; null: there was none
+  std::shared_ptr<const Remesh> remesh = {};   ///< what its scenario is made of; null: a scenario
+  std::shared_ptr<RecordedAlone> beside = {};  ///< not compared with PyTorch yet; else null
 };
 
 /// The time at which one device runs, for the comparison with PyTorch.
