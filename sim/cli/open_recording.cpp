@@ -184,8 +184,8 @@ RecordedAlone::~RecordedAlone() = default;
 
 void RecordedAlone::kept(const RecordedValue& value) { values_->take(value); }
 
-void RecordedAlone::ends() {
-  test_ = values_->test();
+void RecordedAlone::ends(bool whole) {
+  if (whole) test_ = values_->test();
   values_.reset();
 }
 

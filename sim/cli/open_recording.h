@@ -48,7 +48,7 @@ class RecordedAlone final : public AloneListener {
   RecordedAlone(std::shared_ptr<const Remesh> remesh, Scenario scenario, RunArguments arguments);
   ~RecordedAlone() override;
   void kept(const RecordedValue& value) override;
-  void ends() override;
+  void ends(bool whole) override;
   /// After the run: prints the result of the comparison. If it fails, the run is made once more,
   /// for everything that can be said.
   bool holds();

@@ -248,8 +248,8 @@ class AloneBeside final : public ValueDrain {
               AloneListener& listener)
       : judge_(judge), listener_(listener), thread_([this, &scenario, &registry] {
           try {
-            known_ = run_first_alone(scenario, registry, Precision::kDeclared, this);
-            listener_.ends();
+            known_ = run_alone_as_far(scenario, registry, Precision::kDeclared, this);
+            listener_.ends(known_->runs.failure.empty());
           } catch (...) {
             // Nothing is known then: the run is made once more, and says why.
           }
@@ -264,6 +264,7 @@ class AloneBeside final : public ValueDrain {
     judge_.ranks_end();
     if (thread_.joinable()) thread_.join();
     judge_.ends();
+    if (known_ && !known_->runs.failure.empty()) known_ = nullptr;
     return known_;
   }
 

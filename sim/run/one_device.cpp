@@ -20,6 +20,14 @@ const MeshLayout* one_device_layout(const MeshLayout& layout) {
 std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
                                             Precision precision, ValueDrain* drain,
                                             std::uint64_t nudge) {
+  auto known = run_alone_as_far(scenario, registry, precision, drain, nudge);
+  if (const auto& error = known->runs.runs.front()->error) throw Error(*error);
+  return known;
+}
+
+std::shared_ptr<KnownAlone> run_alone_as_far(const Scenario& scenario, const OpRegistry& registry,
+                                             Precision precision, ValueDrain* drain,
+                                             std::uint64_t nudge) {
   auto known = std::make_shared<KnownAlone>();
   known->run = prepare_run(scenario, registry, {});
   Run& run = known->run;
@@ -30,7 +38,6 @@ std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRe
                            .nudge = nudge,
                            .drain = drain};
   known->runs = run_alone(alone, *run.propagator, run.options);
-  if (const auto& error = known->runs.runs.front()->error) throw Error(*error);
   return known;
 }
 

@@ -57,6 +57,11 @@ std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRe
                                             Precision precision = Precision::kDeclared,
                                             ValueDrain* drain = nullptr, std::uint64_t nudge = 0);
 
+/// The same; a program that fails has its values so far, and `runs.failure`.
+std::shared_ptr<KnownAlone> run_alone_as_far(const Scenario& scenario, const OpRegistry& registry,
+                                             Precision precision, ValueDrain* drain,
+                                             std::uint64_t nudge = 0);
+
 /// Runs the program once for each rank number; later runs continue when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
                     const ScenarioOptions& options);

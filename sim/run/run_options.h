@@ -28,8 +28,8 @@ class AloneListener {
  public:
   virtual ~AloneListener() = default;
   virtual void kept(const RecordedValue& value) = 0;
-  /// The run went to its end. Its values live until this returns.
-  virtual void ends() = 0;
+  /// The run is over; `whole`: without a failure. Its values live until this returns.
+  virtual void ends(bool whole) = 0;
   /// Bytes of a rank's values that wait for others, after which it waits, too.
   std::int64_t most_ahead = 4 << 20;
 };

@@ -90,8 +90,8 @@ Scenario on_one_rank(const CallProgram& program) {
 SelfTest self_test_of(const RecordedProgram& recording, std::uint64_t others = 0) {
   const CallProgram program = program_of(recording);
   const Scenario scenario = on_one_rank(program);
-  SelfTestRuns runs(program);
   const auto alone = run_first_alone(scenario, all_ops());
+  SelfTestRuns runs(program);
   runs.take(*alone);
   for (std::uint64_t i = 0; i < others; ++i) {
     const Precision precision = i == 0 ? Precision::kReference : Precision::kDeclared;

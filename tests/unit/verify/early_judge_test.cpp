@@ -239,7 +239,7 @@ TEST_CASE("B-29 values with wanted names alone keep their elements") {
 // The values of one device, as they come.
 struct Listening final : AloneListener {
   void kept(const RecordedValue& value) override { keys.push_back(value.key()); }
-  void ends() override { ended = true; }
+  void ends(bool whole) override { ended = whole; }
   std::vector<std::string> keys;
   bool ended = false;
 };
@@ -294,11 +294,12 @@ TEST_CASE("B-29 values that are judged while one device runs have the verdicts o
   }
 }
 
-TEST_CASE("B-29 ranks do not wait for a run on one device that fails, nor that for them") {
-  for (const char* fails : {"assert world_size == 4\n", "assert world_size == 1\n"}) {
+TEST_CASE("B-29 a program that fails does so beside one device, too, behind values or before") {
+  const std::string fails = "assert 1 == 2\n";
+  for (const std::string& code : {fails + kStep, kStep + fails}) {
     const auto listener = std::make_shared<Listening>();
     listener->most_ahead = 0;
-    const Scenario scenario = step(fails + std::string(kStep));
+    const Scenario scenario = step(code);
     ScenarioOptions options;
     const std::string expected = verdicts_of(run_scenario(scenario, all_ops(), options));
     options.beside = listener;
