@@ -180,7 +180,6 @@ RecordedAlone::RecordedAlone(std::shared_ptr<const Remesh> remesh, Scenario scen
       scenario_(std::move(scenario)),
       arguments_(std::move(arguments)),
       values_(std::in_place, remesh_->program) {}
-RecordedAlone::~RecordedAlone() = default;
 
 void RecordedAlone::kept(const RecordedValue& value) { values_->take(value); }
 

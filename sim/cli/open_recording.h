@@ -46,7 +46,6 @@ std::optional<OpenedRecording> open_recording(std::shared_ptr<const RecordedProg
 class RecordedAlone final : public AloneListener {
  public:
   RecordedAlone(std::shared_ptr<const Remesh> remesh, Scenario scenario, RunArguments arguments);
-  ~RecordedAlone() override;
   void kept(const RecordedValue& value) override;
   void ends(bool whole) override;
   /// After the run: prints the result of the comparison. If it fails, the run is made once more,

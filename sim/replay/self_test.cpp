@@ -308,8 +308,8 @@ class SelfTester {
     const Tensor& now = *end->second.tensor;
     const std::vector<double> slope = read_doubles(*gradient->second.tensor),
                               last = read_doubles(now),
-                              first = first_of(recording_, input, inputs_.at(input.value)->out[0],
-                                               *now.device());
+                              first =
+                                  first_of(recording_, input, event->second->out[0], *now.device());
     if (slope.size() != last.size() || first.size() != last.size()) return origin;
     double noise =
         largest_element_ *

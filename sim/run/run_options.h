@@ -67,7 +67,7 @@ struct ScenarioOptions {
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// The program's run on one device, if there was one already: it is not made again.
   std::shared_ptr<KnownAlone> alone;
-  /// Not null: judges_early(), and the program runs on one device at the time at which it runs on
+  /// Not null: where judges_early(), the program runs on one device at the time at which it runs on
   /// its ranks.
   std::shared_ptr<AloneListener> beside;
   /// Receives the recordings of all ranks, by rank, once the run is over and before the values are

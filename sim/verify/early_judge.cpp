@@ -100,8 +100,8 @@ void EarlyJudge::ends() {
 
 // A rank waits for the run alone, which goes on in a thread of its own, and that for the first of
 // the ranks: never for each other.
-void EarlyJudge::keep_pace(std::size_t rank, const RecordedValue& value) {
-  std::unique_lock lock(mutex_);
+void EarlyJudge::keep_pace(std::unique_lock<std::mutex>& lock, std::size_t rank,
+                           const RecordedValue& value) {
   const std::int64_t came = came_[rank] += value.value.numel() * item_bytes(value.value.dtype());
   std::int64_t &own = rank == ranks_ ? alone_ : furthest_,
                &other = rank == ranks_ ? furthest_ : alone_;
@@ -113,11 +113,11 @@ void EarlyJudge::keep_pace(std::size_t rank, const RecordedValue& value) {
 }
 
 void EarlyJudge::kept(std::size_t rank, const RecordedValue& value) {
-  keep_pace(rank, value);
+  std::unique_lock lock(mutex_);
+  keep_pace(lock, rank, value);
   const bool judged = (value.value.distributed() || rank == ranks_) && !value.read &&
                       value.occurrence >= 0 && !value.claim;
   if (!judged) return;
-  std::unique_lock lock(mutex_);
   const std::string key = value.key();
   Waiting& waiting = waiting_[key];
   waiting.by_rank.resize(ranks_ + 1);

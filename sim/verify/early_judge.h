@@ -60,7 +60,7 @@ class EarlyJudge final : public ValueDrain {
     std::size_t arrived = 0;
   };
   void judge(const Waiting& value);
-  void keep_pace(std::size_t rank, const RecordedValue& value);
+  void keep_pace(std::unique_lock<std::mutex>& lock, std::size_t rank, const RecordedValue& value);
 
   VerifyInputs inputs_;
   std::size_t ranks_;

@@ -45,6 +45,14 @@ DTensor value() { return DTensor(local_tensor({2}, DType::kF32, {1, 2})); }
 DTensor snapshot(const DTensor& x) { return DTensor(x.local().snapshot()); }
 bool is_gone(const DTensor& x) { return shardlab::is_gone(x.local()); }
 
+// A value with a name, as a rank holds it.
+struct Held {
+  Held() { values.add({"x", x, record}); }
+  Spending drain;
+  DTensor x = value(), record = snapshot(x);
+  UnusedValues values;
+};
+
 TEST_CASE("B-29 a name is unused behind the last statement that mentions it") {
   const std::string code = "a = ones([2])\nb = a + 1\nc = b * a\nd = c\n";
   const UnusedNames found = unused(code);
@@ -91,10 +99,8 @@ pass
 }
 
 TEST_CASE("B-29 a value goes once it is spent and nothing else holds its memory") {
-  Spending drain;
-  DTensor x = value(), kept = snapshot(x);
-  UnusedValues values;
-  values.add({"x", x, kept});
+  Held held;
+  auto& [drain, x, kept, values] = held;
   drain.let_go(values);
   CHECK_FALSE(is_gone(x));  // a statement will use it
   values.is_unused("x");
@@ -130,10 +136,8 @@ TEST_CASE("B-29 two names of one memory go together") {
 }
 
 TEST_CASE("B-29 a record of what was written to goes alone, and is known by its elements") {
-  Spending drain;
-  DTensor x = value(), before = snapshot(x);
-  UnusedValues values;
-  values.add({"x", x, before});
+  Held held;
+  auto& [drain, x, before, values] = held;
   x.local().mutable_data<float>()[0] = 5;
   drain.open = before;
   drain.let_go(values);
@@ -149,10 +153,8 @@ TEST_CASE("B-29 a record of what was written to goes alone, and is known by its 
 }
 
 TEST_CASE("B-29 an unused value that was written to is recorded again before it goes") {
-  Spending drain;
-  DTensor x = value(), before = snapshot(x);
-  UnusedValues values;
-  values.add({"x", x, before});
+  Held held;
+  auto& [drain, x, before, values] = held;
   x.local().mutable_data<float>()[0] = 5;
   values.is_unused("x");
   {
@@ -185,10 +187,8 @@ TEST_CASE("B-29 the record of a value goes when its name has another one, and th
 }
 
 TEST_CASE("B-29 a value whose record went at once has not been written to") {
-  Spending drain;
-  DTensor x = value(), kept = snapshot(x);
-  UnusedValues values;
-  values.add({"x", x, kept});
+  Held held;
+  auto& [drain, x, kept, values] = held;
   let_go(kept.local());
   values.is_unused("x");
   drain.let_go(values);
@@ -197,10 +197,8 @@ TEST_CASE("B-29 a value whose record went at once has not been written to") {
 }
 
 TEST_CASE("B-29 an unused value that was written to is recorded once, until it is spent") {
-  Spending drain;
-  DTensor x = value(), before = snapshot(x);
-  UnusedValues values;
-  values.add({"x", x, before});
+  Held held;
+  auto& [drain, x, before, values] = held;
   x.local().mutable_data<float>()[0] = 5;
   values.is_unused("x");
   drain.spent = false;
