@@ -64,8 +64,9 @@ constexpr const char* kReduce =
     "reduce the terms first: all_reduce(src=P, dst=R), or reduce_scatter(src=P, dst=S(d))";
 constexpr const char* kToR = "convert(src=I, dst=R) lets its gradient be a term";
 
-// Replicas that get no gradient count as R, next to operands of which those that do are all I as I.
-std::vector<SpmdType> as_they_count(std::span<const TypedOperand> operands) {
+// Replicas that get no gradient count as R, next to operands of which those that do are all I as I;
+// in a sum with a product the package takes them as they are.
+std::vector<SpmdType> as_they_count(std::span<const TypedOperand> operands, Passing passing) {
   std::vector<SpmdType> types;
   bool any_r = false, any_i = false;
   for (const TypedOperand& operand : operands) {
@@ -73,7 +74,7 @@ std::vector<SpmdType> as_they_count(std::span<const TypedOperand> operands) {
     any_r |= operand.gets_gradient && operand.type.is_r();
     any_i |= operand.gets_gradient && operand.type.is_i();
   }
-  if (any_r && any_i) return types;
+  if ((any_r && any_i) || passing == Passing::kAdded) return types;
   const SpmdType as = any_i ? SpmdType::same_work() : SpmdType::replicated();
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (!operands[i].gets_gradient && (types[i].is_r() || types[i].is_i())) types[i] = as;
@@ -113,7 +114,8 @@ TypeAnswer type_of_op(std::string_view op, std::span<const TypedOperand> operand
   if (all([](const TypedOperand& operand) { return operand.type.is_i(); }) && !operands.empty()) {
     return {SpmdType::same_work()};
   }
-  const std::vector<SpmdType> types = as_they_count(operands);
+  const Passing passing = passing_of(op);
+  const std::vector<SpmdType> types = as_they_count(operands, passing);
   const auto any = [&](bool (SpmdType::*is)() const) { return std::ranges::any_of(types, is); };
   const bool others = any(&SpmdType::is_r) || any(&SpmdType::varies) || any(&SpmdType::is_p);
   if (any(&SpmdType::is_i)) {
@@ -128,7 +130,7 @@ TypeAnswer type_of_op(std::string_view op, std::span<const TypedOperand> operand
   }
   if (any(&SpmdType::varies))
     return refused("terms of a sum do not meet values that vary", kReduce);
-  return with_terms(passing_of(op), types, number);
+  return with_terms(passing, types, number);
 }
 
 std::optional<TypeAnswer> refused_write(const SpmdType& target, bool gets_gradient,

@@ -111,9 +111,27 @@ class PieceCalls final : public PlainCalls {
   std::size_t next_ = 0;
 };
 
+std::string_view plain_name(const OpRow& row) {
+  const std::string_view name = row.op.base;
+  const std::size_t colons = name.rfind("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+// The package knows no view that makes several dims of a cut one.
+bool splits_cut_dim(const Dims& from, std::int64_t cut, const Dims& to, std::int64_t cut_there) {
+  std::int64_t joined = 1;
+  for (std::size_t dim = static_cast<std::size_t>(cut); dim < from.size(); ++dim) {
+    joined *= from[dim];
+    if (joined == to[static_cast<std::size_t>(cut_there)]) return false;
+  }
+  return true;
+}
+
 TypeAnswer answer_of(const DTensor& result) {
   const Placement placement =
       result.distributed() ? result.spec()->placement(0) : Placement::replicate();
+  if (placement.is_replicate())
+    return {std::nullopt, "all ranks get the same, though an operand varies", {}};
   const auto type = parse_spmd_type(to_string(placement));
   return {type,
           type ? "" : fmt::format("it gives {}, for which there is no type", to_string(placement)),
@@ -124,9 +142,10 @@ TypeAnswer answer_of(const DTensor& result) {
 // R, I and S(d) alone, some S(d). One answer for each tensor result, or one refusal. On a rank.
 std::vector<TypeAnswer> types_of_pieces(const OpRow& row, const Arguments& args,
                                         std::span<const SpmdType> types, std::int64_t size) {
-  // The sizes that views are given are those of pieces.
-  const bool views = std::holds_alternative<MeshRuleFn>(row.rule);
-  PieceCalls calls(types, views ? 1 : size);
+  // These are given the sizes of pieces.
+  const std::string_view name = plain_name(row);
+  const bool views = name == "view" || name == "reshape";
+  PieceCalls calls(types, views || name == "expand" ? 1 : size);
   std::vector<TypeAnswer> answers;
   try {
     Arguments placed = args;
@@ -135,7 +154,13 @@ std::vector<TypeAnswer> types_of_pieces(const OpRow& row, const Arguments& args,
     });
     const Results results = calls.call(row, placed);
     for_each_tensor(results, [&](const DTensor& result) {
-      if (result.defined()) answers.push_back(answer_of(result));
+      if (!result.defined()) return;
+      answers.push_back(answer_of(result));
+      if (!views || !answers.back().type || !answers.back().type->is_s()) return;
+      const std::int64_t cut_there = answers.back().type->placement->dim;
+      if (splits_cut_dim(args[0].tensor().shape(), types[0].placement->dim, result.shape(),
+                         cut_there))
+        answers.back() = {std::nullopt, "it makes several dims of the one that is cut", {}};
     });
   } catch (const Error& error) {
     return {
@@ -180,12 +205,6 @@ bool is_factory(std::string_view name, bool reads_tensors) {
 TypeAnswer unsaid_dim() {
   return {std::nullopt, "an operand varies, and nothing says which dim it is a piece of",
           "say it by assert_type: S(d), or a PartitionSpec"};
-}
-
-std::string_view plain_name(const OpRow& row) {
-  const std::string_view name = row.op.base;
-  const std::size_t colons = name.rfind("::");
-  return colons == std::string_view::npos ? name : name.substr(colons + 2);
 }
 
 // The text of an einsum, which is its rule. Empty for other ops, and where the result is not said.

@@ -51,6 +51,8 @@ TEST_CASE("V-41 terms pass what is linear in them, and do not meet values that v
   CHECK(op_type("div", "RP") == "refused");
   CHECK(op_type("addmm", "PPR") == "P");
   CHECK(op_type("addmm", "RPR") == "refused");
+  CHECK(op_type("baddbmm", "rri") == "refused");
+  CHECK(op_type("addmv", "iii") == "I");
   for (const char* op : {"relu", "getitem", "dropout", "linear", "unknown"}) {
     CHECK(op_type(op, "P") == "refused");
     CHECK(op_type(op, "V") == "V");

@@ -228,4 +228,31 @@ TEST_CASE("V-40 a dim that several mesh dims cut is annotated by a PartitionSpec
         std::string::npos);
 }
 
+// Answers are those of spmd_types 0.3.1 over DTensor of PyTorch 2.15.
+TEST_CASE("V-41 the strict check refuses views that make several dims of a cut one") {
+  constexpr const char* kSplit = "it makes several dims of the one that is cut";
+  const std::tuple<const char*, int, int, const char*> views[] = {
+      {"view(2, 8)", 0, 0, kSplit},       {"view(8, 2)", 1, 0, "no piece of the op on the whole"},
+      {"reshape(4, 2, 2)", 1, 1, kSplit}, {"reshape(2, 2, 4)", 0, 0, kSplit},
+      {"expand_as(x)", 0, 0, ""},         {"view(4, 2, 2)", 0, 0, ""},
+      {"view(4, 1, 4)", 1, 2, ""},        {"reshape(16)", 0, 0, ""},
+      {"view(1, 16)", 0, 1, ""},          {"sum(0, keepdim=True).detach().expand(4, 4)", 1, 1, ""},
+  };
+  ScenarioOptions options;
+  options.types = TypeMode::kStrict;
+  for (const auto& [view, cut, cut_there, refusal] : views) {
+    const std::string code = fmt::format(
+        "import spmd_types as spmd\nx = x0.to_local()\nspmd.assert_type(x, {{'tp': spmd.S({})}})\n"
+        "y = x.{}\nspmd.assert_type(y, {{'tp': spmd.S({})}})\n",
+        cut, view, cut_there);
+    const ScenarioResult result = run_scenario(
+        scenario_of("[mesh]\ntp = 2\n[inputs]\nx0 = \"f32[4, 4]\"\n[program]\ncode = \"\"\"\n" +
+                    code + "\"\"\"\n"),
+        all_ops(), options);
+    const std::string said = result.run.error ? result.run.error->text() : "";
+    CHECK_MESSAGE(said.empty() == !*refusal, view << ": " << said);
+    CHECK_MESSAGE(said.find(refusal) != said.npos, view << ": " << said);
+  }
+}
+
 }  // namespace shardlab::test
