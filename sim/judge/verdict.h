@@ -5,19 +5,13 @@
 #include <memory>
 #include <optional>
 
-#include "sim/judge/scenario_run.h"
+#include "sim/judge/judgement.h"
 #include "sim/run/program_run.h"
 
 namespace shardlab {
 
 class EarlyJudge;
-class Verification;
-
-/// Larger values are not compared: three as doubles, and marks of their pieces.
-inline std::int64_t most_compared_elements(const MemoryLimits& memory) {
-  constexpr std::int64_t kBytesEach = 64;
-  return memory.available_bytes / kBytesEach;
-}
+class JudgedRuns;
 
 /// All arguments outlive it.
 class Verdicts {
@@ -43,7 +37,7 @@ class Verdicts {
  private:
   ScenarioJudgement& judgement_;
   const ProgramRun& ranks_;
-  std::unique_ptr<Verification> verification_;  ///< null if only shapes are known
+  std::unique_ptr<JudgedRuns> runs_;  ///< null if only shapes are known
 };
 
 }  // namespace shardlab
