@@ -116,7 +116,7 @@ class Counting final : public Watch {
 }  // namespace
 
 TEST_CASE("B-28 every result of a recorded step, on every rank, is the recorded one") {
-  for (const char* name : {"two_batches", "turned", "ranks/mlp_tp_2", "ranks/by_hand_2",
+  for (const char* name : {"two_batches", "turned", "started", "ranks/mlp_tp_2", "ranks/by_hand_2",
                            "ranks/chain_3", "ranks/layouts_2"}) {
     CAPTURE(name);
     const ReplayReport replay = replay_recording(recorded(name));
@@ -277,6 +277,12 @@ TEST_CASE("B-29 writes, moved weights, fused heads and casts are taken to any me
       {"standard", "megatron", "_0_reshape_moved", "view.default(", {{"tp", 3}}},
       {"flattened", "megatron", "cross_entropy_loss.default(", "log_softmax", {{"tp", 2}}},
       {"fused", "megatron", "qkv_moved = qkv.redistribute(tp=R)", "view.default(", {{"tp", 3}}},
+      {"clamped", "fsdp", "", "view.default(", {{"dp", 3}}},
+      {"clamped", "megatron", "", "view.default(", {{"tp", 3}}},
+      {"started", "fsdp", "clamp_.default(detach(outer)", "1j", {{"dp", 3}}},
+      {"started", "megatron", "aten.complex.default(", "1j", {{"tp", 3}}},
+      {"started", "sequence", "to.requires_grad_()", "1j", {{"tp", 4}}},
+      {"time_first", "sequence", "", "view.default(", {{"dp", 2}, {"tp", 2}}},
   };
   for (const auto& [name, plan, mended, gone, mesh] : kCases) {
     CAPTURE(name);
@@ -294,6 +300,7 @@ TEST_CASE("B-29 writes, moved weights, fused heads and casts are taken to any me
     const ScenarioResult result = run_scenario(scenario, all_ops(), options);
     CHECK(result.met());
     CHECK(result.judgement.values.size() > 10);
+    CHECK(self_test_of(recording, 1).ok());
   }
 }
 
