@@ -24,6 +24,13 @@ bool names_op(const TraceEvent& event, const std::string& why) {
   return why == base || why == op.name() || why == fmt::format("{}.{}", base, op.overload);
 }
 
+// A recorded program's lines end with the place of their call: "# outer  train.py:24".
+bool is_of_place(std::string_view line, std::string_view place) {
+  if (place.find(".py:") == place.npos || !line.ends_with(place)) return false;
+  line.remove_suffix(place.size());
+  return line.ends_with(' ') || line.ends_with('/');
+}
+
 bool is_gradient(const ValueReport& value) { return value.name.ends_with(".grad"); }
 
 // "block." of a value named inside of def block; empty at the top.
@@ -127,7 +134,9 @@ std::vector<bool> asked_about(const ScenarioResult& result, const std::string& w
   if (why.empty()) return asked;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const TraceEvent& event = result.run.events[i];
-    asked[i] = why == "all" || why == std::to_string(event.position.line) || names_op(event, why);
+    const int line = event.position.line;
+    asked[i] = why == "all" || why == std::to_string(line) || names_op(event, why) ||
+               (line > 0 && is_of_place(result.run.scenario.program->source->line(line), why));
   }
   for (const ValueReport& value : result.judgement.values) {
     if (value.name != why || !value.where.source) continue;

@@ -12,8 +12,9 @@
 namespace shardlab {
 
 /// One flag for each event: whether its decision is asked about. An op is named as "mm",
-/// "add.Tensor" or "aten::mm"; a value means the ops of its statement or, if these are inside of a
-/// def, those since the value named before it.
+/// "add.Tensor" or "aten::mm", a line by its number or, in a recording, as "train.py:24"; a value
+/// means the ops of its statement or, if these are inside of a def, those since the value named
+/// before it.
 std::vector<bool> asked_about(const ScenarioResult& result, const std::string& why);
 
 /// The error when nothing of the run is called `why`, or when no op belongs to it: the nearest

@@ -213,6 +213,22 @@ TEST_CASE("B-60 --why asks about an op, a line, a value, or all") {
   CHECK_FALSE(nothing_asked(result, "").has_value());
 }
 
+TEST_CASE("B-60 --why asks about a line of the recorded script by its place") {
+  const ScenarioResult result = result_of(
+      "[mesh]\nx = 2\n[inputs]\na = \"f32[2@x, 3]\"\n[program]\ncode = \"\"\"\n"
+      "b = aten.exp.default(a)    # outer  train.py:24\n"
+      "c = aten.sin.default(b)    # inner  models/block.py:24\nd = aten.abs.default(c)    # "
+      "train.py:2\n"
+      "\"\"\"\n");
+  CHECK(asked_ops(result, "train.py:24") == Texts{"aten::exp"});
+  CHECK(asked_ops(result, "block.py:24") == Texts{"aten::sin"});
+  CHECK(asked_ops(result, "models/block.py:24") == Texts{"aten::sin"});
+  CHECK(asked_ops(result, "train.py:2") == Texts{"aten::abs"});
+  for (const char* none : {"rain.py:24", "py:24", ":24", "train.py:4"}) {
+    CHECK(asked_ops(result, none).empty());
+  }
+}
+
 TEST_CASE("B-60 --why of what was not run names what was") {
   const ScenarioResult result = result_of(kProgram);
   const auto told = [&](const std::string& why) {
