@@ -248,6 +248,9 @@ class Verification {
     judgement_.values = verify_values(inputs_);
     RoleInputs roles{.flow = &flow(), .expected = expected_names(run_.scenario)};
     roles.pieces = parts_->pieces();
+    for (const RecordedValue& value : inputs_.ranks.front()->values()) {
+      if (value.at_end && value.occurrence == 0) roles.types[value.name] = type_string(value.value);
+    }
     find_roles(roles, judgement_.values);
     if (std::ranges::any_of(judgement_.values, is_open_claim)) {
       roles.cut_elements = cut_elements();
