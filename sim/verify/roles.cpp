@@ -18,8 +18,10 @@ bool holds(const Ids& ids, DefUse::Id id) { return std::ranges::binary_search(id
 
 // The nodes of a value at its last write: what was made of the memory before is made of another
 // value.
-Ids last_of(const DefUse& flow, const Ids& held) {
+Ids last_of(const DefUse& flow, const ValueReport& report) {
+  const Ids held = nodes_of(flow, report);
   Ids last = held;
+  if (report.name.ends_with(".grad")) return last;  // of leaves of several branches
   for (const DefUse::Id write : held) {
     if (flow.nodes()[write].kind != Kind::kWritten) continue;
     const Ids before = flow.made_of({write});
@@ -41,7 +43,7 @@ class Roles {
       if (inputs.cut_elements.contains(flow_.line_of(id))) cut_.push_back(id);
     }
     for (const ValueReport& report : reports) {
-      nodes_.push_back(last_of(flow_, nodes_of(flow_, report)));
+      nodes_.push_back(last_of(flow_, report));
       const bool right = report.facts.given && report.facts.fits == ValueFacts::Fits::kReplicas;
       if (right) given_.insert(given_.end(), nodes_.back().begin(), nodes_.back().end());
     }
@@ -336,7 +338,7 @@ void find_roles(const RoleInputs& inputs, std::vector<ValueReport>& reports) {
 void find_outcomes(const DefUse& flow, std::vector<ValueReport>& reports) {
   for (ValueReport& report : reports) report.row = &outcome_of(report.facts);
   std::vector<Ids> nodes;
-  for (const ValueReport& report : reports) nodes.push_back(last_of(flow, nodes_of(flow, report)));
+  for (const ValueReport& report : reports) nodes.push_back(last_of(flow, report));
   for (std::size_t i = 0; i < reports.size(); ++i) {
     ValueFacts& facts = reports[i].facts;
     if (facts.role != Role::kOnTheWay || facts.agrees()) continue;
