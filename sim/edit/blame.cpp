@@ -19,6 +19,7 @@
 #include "sim/language/run/def_use.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/scenario/toml_text.h"
+#include "sim/verify/roles.h"
 
 namespace shardlab {
 
@@ -47,11 +48,7 @@ class After {
   After(const ScenarioResult& result, std::int64_t line)
       : flow_(*result.run.scenario.program),
         after_(flow_.makes(flow_.on_line(static_cast<int>(line)))) {}
-  bool has(const ValueReport& value) const {
-    return std::ranges::any_of(flow_.held_by(value.name), [&](DefUse::Id id) {
-      return std::ranges::binary_search(after_, id);
-    });
-  }
+  bool has(const ValueReport& value) const { return meet(nodes_of(flow_, value), after_); }
 
  private:
   DefUse flow_;

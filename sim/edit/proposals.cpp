@@ -70,6 +70,10 @@ class Proposer {
       if (count != nullptr && *count > 1) counts_.insert(*count);
       return false;
     });
+    const std::string_view text = found_.text.text;
+    const bool extremes = text.find("max") != text.npos || text.find("min") != text.npos ||
+                          text.find("any(") != text.npos || text.find("isfinite") != text.npos;
+    if (!extremes) reductions_ = {"sum", "avg"};  // others are right by chance
     if (suspicion.cause == causes::kPartedBranch) reductions_ = {"min", "max"};
     if (suspicion.cause == causes::kUnequalNumber) reductions_ = {"max", "min", "sum", "avg"};
   }
@@ -85,12 +89,13 @@ class Proposer {
   }
 
  private:
-  void look_at(const Expression& expression, bool is_value) {
+  void look_at(const Expression& expression, bool is_value, bool is_compared = false) {
     if (is_module(expression)) return;
     const bool counted = expression.is<ast::Constant, ast::Tuple>();
+    const bool compared = is_compared || expression.is<ast::Compare>();
     if (is_value && !counted) {
       one_more_reduction(expression);
-      scale(expression);
+      if (!compared) scale(expression);
     }
     names(expression);
     words(expression);
@@ -102,9 +107,9 @@ class Proposer {
       const bool writes = method != nullptr && is_module(*method->object) &&
                           found_.text.of(*method->object).ends_with("dist");
       for (const ast::CallArgument& argument : call->arguments) {
-        look_at(*argument.value, is_value && argument.keyword.empty() && !writes);
+        look_at(*argument.value, is_value && argument.keyword.empty() && !writes, compared);
       }
-      if (method != nullptr) look_at(*method->object, is_value);
+      if (method != nullptr) look_at(*method->object, is_value, compared);
       if (call->function->is<ast::Call>()) look_at(*call->function, false);
       return;
     }
@@ -118,7 +123,8 @@ class Proposer {
     const bool counts = binary != nullptr && (binary->op == ast::BinaryOp::kFloorDiv ||
                                               binary->op == ast::BinaryOp::kMod);
     const bool values = is_value && !counts && !expression.is<ast::List>();
-    ast::for_each_part(expression, [&](const Expression& part) { look_at(part, values); });
+    ast::for_each_part(expression,
+                       [&](const Expression& part) { look_at(part, values, compared); });
   }
 
   // w - rate * g: what is reduced here are weights.

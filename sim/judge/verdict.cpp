@@ -212,6 +212,9 @@ void judge_plain(JudgedRuns& runs) {
   runs.judgement.values = verify_values(runs.inputs);
   RoleInputs roles{.flow = &runs.flow(), .expected = expected_names(runs.run.scenario)};
   roles.pieces = runs.parts->pieces();
+  for (const RecordedValue& value : runs.inputs.ranks.front()->values()) {
+    if (value.at_end && value.occurrence == 0) roles.types[value.name] = type_string(value.value);
+  }
   find_roles(roles, runs.judgement.values);
   if (std::ranges::any_of(runs.judgement.values, is_open_claim)) {
     roles.cut_elements = cut_elements(runs);

@@ -88,6 +88,19 @@ bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
   return false;
 }
 
+// In place of its only row; equal ones are a row that was gathered again.
+bool has_other_rows(const GlobalValue& held, const GlobalValue& whole) {
+  Dims one = held.meta.shape;
+  if (one.empty() || one[0] < 2) return false;
+  one[0] = 1;
+  const auto turns = [](const auto& numbers, std::int64_t rows) {
+    const auto row = static_cast<std::int64_t>(numbers.size()) / rows;
+    return !std::equal(numbers.begin(), numbers.end() - row, numbers.begin() + row);
+  };
+  const std::int64_t rows = held.meta.shape[0];
+  return one == whole.meta.shape && (turns(held.reals, rows) || turns(held.integers, rows));
+}
+
 }  // namespace
 
 bool is_held_as(const ValueReport& report, const RecordedValue& held) {
@@ -477,6 +490,7 @@ bool OneValue::labelled(ValueReport& report) {
   const GlobalValue whole = whole_value(single->value.local());
   report.label = label_of(held, whole, *inputs_.mesh, relative(whole.meta.dtype));
   if (report.label && !may_be(*report.label, held)) report.label.reset();
+  report.row_per_rank = !report.label && has_other_rows(held[0], whole);
   if (!report.label) return false;
   report.facts.fits = report.label->has_terms() ? Fits::kTerms : Fits::kPieces;
   report.facts.averages = report.label->is_average();

@@ -98,9 +98,10 @@ class Reasons {
   std::string other_program(const ValueReport& report) const {
     const int message = line_of(report, Kind::kReceived), entry = line_of(report, Kind::kFromOne);
     const std::string why =
-        message > 0 ? fmt::format("receives no message (line {})", message)
-        : entry > 0 ? fmt::format("has one entry in place of all ranks' (line {})", entry)
-                    : "has no piece of its own";
+        message > 0           ? fmt::format("receives no message (line {})", message)
+        : entry > 0           ? fmt::format("has one entry in place of all ranks' (line {})", entry)
+        : report.row_per_rank ? "has one row in place of all ranks'"
+                              : "has no piece of its own";
     return fmt::format("one device runs another program: it {}; [reference] can say what is meant",
                        why);
   }

@@ -16,6 +16,25 @@ using Role = ValueFacts::Role;
 
 bool holds(const Ids& ids, DefUse::Id id) { return std::ranges::binary_search(ids, id); }
 
+// The nodes of a value at its last write: what was made of the memory before is made of another
+// value.
+Ids last_of(const DefUse& flow, const ValueReport& report) {
+  const Ids held = nodes_of(flow, report);
+  Ids last = held;
+  if (report.name.ends_with(".grad")) return last;  // of leaves of several branches
+  for (const DefUse::Id write : held) {
+    if (flow.nodes()[write].kind != Kind::kWritten) continue;
+    const Ids before = flow.made_of({write});
+    std::erase_if(last, [&](DefUse::Id id) {
+      const FlowNode& node = flow.nodes()[id];
+      const bool replaced =
+          holds(before, id) || (shares_memory(node.op) && meet(node.from, before));
+      return replaced && !holds(flow.made_of({id}), write);
+    });
+  }
+  return last;
+}
+
 class Roles {
  public:
   Roles(const RoleInputs& inputs, std::vector<ValueReport>& reports)
@@ -24,7 +43,7 @@ class Roles {
       if (inputs.cut_elements.contains(flow_.line_of(id))) cut_.push_back(id);
     }
     for (const ValueReport& report : reports) {
-      nodes_.push_back(nodes_of(flow_, report));
+      nodes_.push_back(last_of(flow_, report));
       const bool right = report.facts.given && report.facts.fits == ValueFacts::Fits::kReplicas;
       if (right) given_.insert(given_.end(), nodes_.back().begin(), nodes_.back().end());
     }
@@ -168,7 +187,7 @@ class Roles {
   // by their number, it has no element of its own out of what is cut, its lists have one entry.
   bool other_program(const ValueReport& report, const Ids& of) const {
     const Ids all = flow_.made_of(of);
-    if (meet(cut_, all)) return true;
+    if (meet(cut_, all) || report.row_per_rank) return true;
     const bool collected = flow_.any(all, Kind::kReduced) || flow_.any(all, Kind::kGathered);
     if (collected && !flow_.any(all, Kind::kInput)) return true;  // a count of ranks, own data
     const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
@@ -221,21 +240,43 @@ class Roles {
     });
   }
 
-  // It is what a leaf was, and its gradient: w - lr * w.grad, or w after a write.
+  // A step: it is made of a leaf and its gradient, or of any value of its type that all ranks hold
+  // alike, and of what follows from that, as w - lr * gradient is, or w after a write.
   bool is_parameter(std::size_t i) const {
     const ValueReport& report = reports_[i];
     if (report.claim) return false;
     if (report.name.ends_with(".grad") && has_terms_by_claim(report)) return true;
     if (report.facts.role == Role::kOnTheWay || !report.in_floats || report.number) return false;
-    if (report.spec != nullptr || !flow_.any(flow_.made_of(nodes_[i]), Kind::kBackward)) {
-      return false;
+    if (report.spec != nullptr) return false;
+    const Ids near = flow_.made_of_until(nodes_[i], {Kind::kBackward});
+    const auto begins_step = [&](const Ids& before) {
+      const Ids after = flow_.makes(before);
+      return std::ranges::any_of(near, [&](DefUse::Id id) {
+        const FlowNode& node = flow_.nodes()[id];
+        const bool adds = node.op.empty() || node.op.starts_with("add") ||
+                          node.op.starts_with("sub") || node.op == "lerp";
+        const auto follows = [&](DefUse::Id from) { return holds(after, from); };
+        return (adds || node.kind == Kind::kWritten) &&
+               std::ranges::count_if(node.from, follows) > 1;
+      });
+    };
+    const auto input = [&](DefUse::Id id) {
+      const FlowNode& node = flow_.nodes()[id];
+      const auto found = inputs_.types.find(node.name);
+      return node.kind == Kind::kInput && found != inputs_.types.end() &&
+             found->second == report.type && begins_step({id});
+    };
+    if (std::ranges::any_of(near, input)) return true;
+    for (std::size_t k = 0; k < reports_.size(); ++k) {
+      const ValueReport& other = reports_[k];
+      if (k == i || other.type != report.type) continue;
+      const bool alike = other.facts.fits == ValueFacts::Fits::kReplicas;
+      if (alike && meet(nodes_[k], near) && begins_step(nodes_[k])) return true;
+      if (!other.name.ends_with(".grad")) continue;
+      const Ids leaf = flow_.held_by(other.name.substr(0, other.name.size() - 5));
+      if (meet(leaf, near) && meet(nodes_[k], near)) return true;
     }
-    const Ids before = flow_.made_of_until(nodes_[i], {Kind::kBackward});
-    return std::ranges::any_of(reports_, [&](const ValueReport& other) {
-      if (!other.name.ends_with(".grad") || other.type != report.type) return false;
-      const std::string leaf = other.name.substr(0, other.name.size() - 5);
-      return meet(flow_.held_by(leaf), before);
-    });
+    return false;
   }
 
   // A gradient of what the program calls R: whoever owns it has to add its terms.
@@ -297,7 +338,7 @@ void find_roles(const RoleInputs& inputs, std::vector<ValueReport>& reports) {
 void find_outcomes(const DefUse& flow, std::vector<ValueReport>& reports) {
   for (ValueReport& report : reports) report.row = &outcome_of(report.facts);
   std::vector<Ids> nodes;
-  for (const ValueReport& report : reports) nodes.push_back(nodes_of(flow, report));
+  for (const ValueReport& report : reports) nodes.push_back(last_of(flow, report));
   for (std::size_t i = 0; i < reports.size(); ++i) {
     ValueFacts& facts = reports[i].facts;
     if (facts.role != Role::kOnTheWay || facts.agrees()) continue;

@@ -3,6 +3,7 @@
 // judge.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -21,6 +22,7 @@ struct RoleInputs {
   std::set<std::string> kept;
   /// Lines at which an element of a cut dim is taken by a local index.
   std::set<int> cut_elements;
+  std::map<std::string, std::string> types = {};  ///< of inputs, by name
 };
 
 /// Fills in the facts that the text gives: roles, and what is before each value.

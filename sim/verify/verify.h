@@ -24,6 +24,7 @@ class EarlyJudge;
 /// The parts of a verdict that comparing gives.
 struct JudgedValue {
   bool replicas_differ = false;  ///< ranks that must hold the same do not
+  bool row_per_rank = false;     ///< one device has one row, and ranks one of each rank
   ValueFacts facts;
   /// The sentence behind the outcome: what ranks hold, the reason why it is not compared, or
   /// how it differs. May be empty.

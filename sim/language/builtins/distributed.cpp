@@ -278,20 +278,30 @@ void check_differentiated(const DTensor& input, std::size_t index) {
        "grad: the result does not depend on input {}", index);
 }
 
-Value run_grad(Interpreter& in, const Value*, const Parameters& given) {
+Values gradients_of(Interpreter& in, const Parameters& given, std::string_view of) {
   const std::string_view seed_name = given.has("grad_outputs") ? "grad_outputs" : "gradient";
   const DTensor seed = given.has(seed_name) ? given.tensor(seed_name) : DTensor();
   const std::vector<DTensor> inputs = tensors_of(given, "inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) check_differentiated(inputs[i], i);
   const bool unused = given.flag_or("allow_unused", false);
-  const DTensor loss = given.tensor("loss");
+  const DTensor loss = given.tensor(of);
   in.report_backward(loss, seed);
   Values out;
   for (const DTensor& gradient : gradients(loss, inputs, seed, graph_of(given))) {
     if (!gradient.defined() && !unused) refuse_unused(out.size());
     out.push_back(gradient.defined() ? Value(gradient) : Value());
   }
+  return out;
+}
+
+// Ours: one gradient of one tensor.
+Value run_grad(Interpreter& in, const Value*, const Parameters& given) {
+  Values out = gradients_of(in, given, "loss");
   return given["inputs"].is_tensor() ? out.at(0) : make_tuple(std::move(out));
+}
+
+Value run_torch_grad(Interpreter& in, const Value*, const Parameters& given) {
+  return make_tuple(gradients_of(in, given, "outputs"));
 }
 
 }  // namespace
@@ -319,8 +329,9 @@ BuiltinTable autograd_builtins() {
   static const Builtin kTable[] = {
       {"backward", "(loss, gradient=, retain_graph=, create_graph=)", run_backward},
       {"grad",
-       "(loss, inputs, gradient=, grad_outputs=, retain_graph=, allow_unused=, create_graph=)",
-       run_grad}};
+       "(outputs, inputs, grad_outputs=, retain_graph=, create_graph=, only_inputs=, "
+       "allow_unused=)",
+       run_torch_grad}};
   return kTable;
 }
 

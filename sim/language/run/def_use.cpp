@@ -68,6 +68,12 @@ DefUse::DefUse(const ast::Program& program) {
     const bool in_text = nodes_[id].kind != Kind::kInput;
     lines_.push_back(in_text ? program.source->place(nodes_[id].begin).line : 0);
   }
+  for (FlowNode& node : nodes_) {
+    std::uint32_t loop = node.kind == Kind::kReceived ? node.loop : 0;
+    for (; loop != 0; loop = nodes_[loop - 1].loop) {
+      node.by_world = node.by_world || any(made_of({loop - 1}), Kind::kWorld);
+    }
+  }
 }
 
 DefUse::Ids DefUse::reached(const Ids& some, const Edges& edges, const Ends& ends) {

@@ -361,17 +361,20 @@ void FlowWalk::run_node(const ast::Statement& at, const ast::Assign& node) {
 void FlowWalk::run_node(const ast::Statement& at, const ast::AugmentedAssign& node) {
   const Held before = evaluate(*node.target), value = evaluate(*node.value);
   Held after = before;
+  Ids from = content(before);
+  unite(from, content(value));
   if (before.memory.empty()) {
-    Ids from = content(before);
-    unite(from, content(value));
     after = {};
     after.nodes = {this->node(Kind::kComputed, at.span.begin, "augmented", from)};
   } else {
+    write(before, from, at.span.begin);
+    after = evaluate(*node.target);
+    bool list = false;
     for (const Id id : before.memory) {
       if (state_.memory[id].list) unite(state_.memory[id].items, value.memory);
+      list = list || state_.memory[id].list;
     }
-    write(before, content(value), at.span.begin);
-    after = evaluate(*node.target);
+    if (!list) after.nodes.clear();  // views of what it was
   }
   for (const Id id : content(after)) {
     if (graph_.nodes_[id].begin == at.span.begin) note_factor(id, node.op, before, value);

@@ -84,6 +84,30 @@ TEST_CASE("V-43 a second mistake is named in the program without the first") {
         "cause.on-pieces 9, cause.missing-sum 12");
 }
 
+TEST_CASE("V-43 an edit that is right by chance, or where nothing is compared, is none") {
+  CHECK(told(blamed("dp = 2", "x = \"f32[7, 3]\"\nw = \"f32[3]\"",
+                    "n = (7 + world_size - 1) // world_size\n"
+                    "xs = torch.cat([x.to_local(), torch.zeros(n * world_size - 7, 3)])\n"
+                    "e = (xs[rank * n:(rank + 1) * n] @ w.to_local() - 1).square()\n"
+                    "total, count = e.sum(), torch.tensor(float(e.shape[0]))\n"
+                    "dist.all_reduce(total)\ndist.all_reduce(count)\n"
+                    "print((total / count).item())\n"))
+            .ends_with(", no edit"));
+  // A factor on what is compared, and a minimum that is right by chance.
+  CHECK(told(blamed("dp = 2", "x = \"f32[6@dp, 3]\"\nw = \"f32[3]\"",
+                    "state = {'step': torch.tensor(3.0), 'g': x.to_local().mean(0)}\n"
+                    "for key in state:\n    dist.all_reduce(state[key])\n"
+                    "    if key != 'step':\n        state[key] /= world_size\n"
+                    "new = from_local(w.to_local() - state['g'] / (1 - 0.9 ** state['step']), "
+                    "mesh=mesh)\n")) == "cause.factor 10");
+  CHECK(told(blamed("dp = 2", "x = \"f32[4@dp, 4]\"\nw = \"f32[4, 4]\"",
+                    "torch.manual_seed(rank)\n"
+                    "u = F.normalize(torch.randn(4), dim=0)\n"
+                    "s = torch.dot(u, w.to_local() @ u)\n"
+                    "out = from_local(x.to_local() / s, mesh=mesh, dp=S(0))\n")) ==
+        "cause.own-draws 9, no edit");
+}
+
 // Each with its right twin, on three meshes.
 TEST_CASE("V-43 a proven edit is the cause that numbers do not tell") {
   for (const int n : {2, 3, 4}) {

@@ -121,5 +121,58 @@ TEST_CASE("B-22 an input that [reference] only reads is not given by it") {
   CHECK(run("x -= 2\nnew = x + 1") == "failed");  // its written value is given
 }
 
+// The letters of rows that fail, and of those without a counterpart.
+std::string open_rows(const std::string& code) {
+  std::string letters;
+  for (const ValueReport& value : result_of(code, "").judgement.values) {
+    const char letter = value.row->letter;
+    if (value.row->fails || letter == 'X' || letter == 'D') letters += letter;
+  }
+  return letters;
+}
+
+TEST_CASE("B-22 a parameter after a step of each rank's own is wrong, however that is written") {
+  const std::string leaf =
+      "p = torch.full([1], 0.5).requires_grad_()\n"
+      "q = torch.ones([1]).clone().requires_grad_()\n"
+      "loss = (x.to_local() * p * q).pow(2).mean()\n";
+  const std::string backward = leaf + "loss.backward()\n";
+  const std::string average = "for t in [p, q]:\n    dist.all_reduce(t.grad, op='avg')\n";
+  for (const std::string step :
+       {"with torch.no_grad():\n    p -= 0.1 * p.grad\n",
+        "for t in [p, q]:\n    t.data.add_(t.grad, alpha=-0.1)\n",
+        "p = p.detach() - 0.1 * p.grad\n", "p.data = torch.sub(p.data, p.grad)\n"}) {
+    CAPTURE(step);
+    CHECK(open_rows(backward + step).find('U') == 0);
+    CHECK(open_rows(backward + average + step) == "");
+  }
+  const std::string taken = leaf + "g = torch.autograd.grad(loss, p)[0]\n";
+  CHECK(open_rows(taken + "new = p.detach() - 0.1 * g\n") == "U");
+  CHECK(open_rows(taken + "new = p.detach() - 0.1 * all_reduce(g, 'avg')\n") == "");
+  CHECK(open_rows(taken + "ratio = p.detach().norm() / g.norm()\n") == "");
+}
+
+TEST_CASE("V-34 rows of all ranks, in place of one, have no counterpart unless they are equal") {
+  const std::string own = "loss = x.to_local().pow(2).mean()\n";
+  CHECK(open_rows(own + "all = all_gather(loss[None], 0)\nprint(all.tolist())\n") == "X");
+  CHECK(open_rows(own + "all = all_gather(all_reduce(loss, 'avg')[None], 0)\n") == "F");
+}
+
+TEST_CASE("V-33 a ring with as many passes as there are ranks has a counterpart") {
+  const auto ring = [](const char* passes, const char* sent) {
+    return open_rows(
+        fmt::format("n = mesh.size('dp')\nt = x.to_local()\nsum = t\n"
+                    "for i in range({}):\n    got = torch.empty_like(t)\n"
+                    "    ops = [dist.P2POp(dist.isend, t, (rank + 1) % n),\n"
+                    "           dist.P2POp(dist.irecv, got, (rank - 1) % n)]\n"
+                    "    for h in dist.batch_isend_irecv(ops): h.wait()\n"
+                    "    t = {}\n    sum = sum + t\nout = sum.sum()\n",
+                    passes, sent));
+  };
+  CHECK(ring("n - 1", "got") == "");
+  CHECK(ring("n - 1", "2 * got") == "D");
+  CHECK(ring("1", "2 * got") == "X");
+}
+
 }  // namespace
 }  // namespace shardlab

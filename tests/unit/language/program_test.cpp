@@ -83,6 +83,10 @@ TEST_CASE("gradients: backward, grad and x.grad") {
                 "print(w.grad)\nbackward(loss)\nprint(w.grad.full_tensor())\n"
                 "print(grad((x @ w).sum(), [w])[0].full_tensor(), w.requires_grad)\n") ==
         Lines{"None", "f32[2, 2] [[4, 4], [6, 6]]", "f32[2, 2] [[4, 4], [6, 6]] True"});
+  CHECK(printed("w = tensor([1., 2.]).requires_grad_()\n"
+                "print(torch.autograd.grad(w.sum() * 3, w)[0])\n"
+                "print(len(torch.autograd.grad(outputs=w * 2, inputs=w, "
+                "grad_outputs=torch.ones_like(w))))\n") == Lines{"f32[2] [3, 3]", "1"});
 }
 
 TEST_CASE("collectives on local tensors, over a mesh dim and the world") {
