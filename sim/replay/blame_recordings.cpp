@@ -478,9 +478,14 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
   const BlamedValue& now = blame.wrong.front();
   const bool no_line = late && !blame.right_loss && now.point.place.empty();
-  const bool of_loss = no_line || is_scaled_sum(now.cause);
+  const auto alike = edit_of(blame, b, kAlike);
+  std::set<std::int32_t> lines;
+  for (const auto& [event, value] : alike ? alike->places : EditPlaces{})
+    lines.insert(b.events[event].place);
+  const bool of_loss = no_line || lines.size() > 1 || is_scaled_sum(now.cause);
   if (of_loss) blame_loss(blame, b, backwards, after);
-  for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
+  try_edit(edit_of(blame, b, kFirst));
+  try_edit(alike);
   if (!of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
   try_less(blame, both, key, try_edit);

@@ -257,7 +257,8 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     known_[point.value].through.push_back(taker_text(point) + " in another order");
     all.held = ValueHeld::kUnknown;
   }
-  const bool own = between && known_[point.value].own && may_be_of_mask(all, a[0].dtype);
+  const bool own =
+      between && !point.op.empty() && known_[point.value].own && may_be_of_mask(all, a[0].dtype);
   // A buffer may count what the rank has seen.
   const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
   if (counted || own) all.held = ValueHeld::kUnknown;
@@ -502,7 +503,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   const bool gradient = end && point.name.ends_with(".grad");
   if (end && !gradient) see_step(point, all, told, from);
   const bool loss = point.kind == PointKind::kResult && losses_.contains(point.value);
-  const bool as_terms = all.held == ValueHeld::kTerms && !told.same_on_all;
+  const bool as_terms = all.held == ValueHeld::kTerms && all.factor == 1 && !told.same_on_all;
   right_loss_ = right_loss_ || (loss && (all.held == ValueHeld::kRight || as_terms));
   if (gradient) kept_multiples_.erase(point.name);
   if (gradient && all.held == ValueHeld::kTerms && !ended_) {
@@ -526,7 +527,8 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   }
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
-  const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
+  const bool of_call =
+      point.kind == PointKind::kResult && (!point.op.empty() || point.key.starts_with("function "));
   const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_in_place(point.op) &&
                         buffers_.contains(point.value);
   if (outlasts) ends_agree_ = false;
