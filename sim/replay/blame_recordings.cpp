@@ -433,6 +433,13 @@ bool is_left_by(const RecordingEdit& edit, const RecordingBlame& left) {
   });
 }
 
+std::size_t count_lines(const std::optional<RecordingEdit>& edit, const RecordedProgram& b) {
+  std::set<std::int32_t> lines;
+  for (const auto& [event, value] : edit ? edit->places : EditPlaces{})
+    lines.insert(b.events[event].place);
+  return lines.size();
+}
+
 RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, bool by_line) {
   double gradient_noise = 0;
   const bool by_rank = a.ranks == b.ranks;
@@ -479,10 +486,7 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   const BlamedValue& now = blame.wrong.front();
   const bool no_line = late && !blame.right_loss && now.point.place.empty();
   const auto alike = edit_of(blame, b, kAlike);
-  std::set<std::int32_t> lines;
-  for (const auto& [event, value] : alike ? alike->places : EditPlaces{})
-    lines.insert(b.events[event].place);
-  const bool of_loss = no_line || lines.size() > 1 || is_scaled_sum(now.cause);
+  const bool of_loss = no_line || count_lines(alike, b) > 1 || is_scaled_sum(now.cause);
   if (of_loss) blame_loss(blame, b, backwards, after);
   try_edit(edit_of(blame, b, kFirst));
   try_edit(alike);

@@ -148,8 +148,7 @@ class RecordingComparison {
   std::vector<BlamedValue> terms_;                            // gradients
   std::set<std::int32_t> reduced_;                            // numbers
   bool same_names_ = false, plain_ = false;                   // plain: a program without modules
-  // Ends are losses, gradients and parameters as they are after the step. The last result before
-  // backward is the loss of a program that has no backward.
+  // Ends: losses, gradients, parameters after the step. Without backward the last result is a loss.
   std::set<std::int32_t> losses_;
   MicroBatches micro_batches_;
   bool ends_agree_ = true, backward_ = false, wrong_loss_ = false, right_loss_ = false;

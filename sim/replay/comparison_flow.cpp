@@ -44,11 +44,9 @@ void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
   for (const std::int32_t root : event.takes) {
     if (event.kind == RecordedKind::kBackward) known_[root].taken = true;
   }
-  for_each_given(event, [&](const EventValue& one) {
-    if (makes_values(event) && event.place >= 0) made_[one.id.id] = at;
-    // As a hook sends gradients in 16 bits.
-    if (event.kind == RecordedKind::kCollect) coarsest_ = coarser(coarsest_, one.type.dtype);
-  });
+  if (makes_values(event) && event.place >= 0) {
+    for_each_given(event, [&](const EventValue& one) { made_[one.id.id] = at; });
+  }
   if (!makes_values(event) || !first) return;
   const std::size_t end = end_of_line(program, at);
   Followed all;

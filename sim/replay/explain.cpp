@@ -154,7 +154,7 @@ class Matcher : protected Boxes {
            std::equal(part.shape.begin() + 1, part.shape.end(), whole_.shape.begin() + 1);
   }
 
-  // Of pieces that are cut evenly the last ones may be nothing but zeros.
+  // The last ones of pieces that are cut evenly may be nothing but zeros.
   bool is_padding(const std::vector<PointPart>& parts, std::size_t i) const {
     const PointPart& part = parts[i];
     if (!has_rows_of_whole(part) || part.elements.empty()) return false;

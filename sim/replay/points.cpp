@@ -201,6 +201,22 @@ void PointNames::add_clipped(const RecordedEvent& event, std::vector<ComparedPoi
   });
 }
 
+// An op of an optimizer by hand, or of backward; empty: of none of them.
+std::string PointNames::op_name(const RecordedEvent& event) const {
+  const bool step = event.pass == RecordedPass::kOptimizer;
+  if (step && event.kind == RecordedKind::kOp && event.place >= 0 && !event.by_library)
+    return "call :step|" + event.op;
+  const bool back = event.pass == RecordedPass::kBackward && !event.op.empty();
+  if (!back || event.recomputed || bare_op(event.op) == "detach") return "";
+  const auto call = event.of ? calls_.find({rank_of(event), *event.of}) : calls_.end();
+  if (call != calls_.end())
+    return fmt::format("backward {}|{}|{}", call->second, event.node, event.op);
+  const auto function =
+      event.function ? functions_.find({rank_of(event), *event.function}) : functions_.end();
+  if (function == functions_.end()) return "";
+  return fmt::format("call {} backward|{}", function->second.second, event.op);
+}
+
 void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
   using enum RecordedKind;
   const auto add = [&](std::string key, PointKind kind, std::int32_t number) {
@@ -222,9 +238,7 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     }
   };
   const bool back = event.pass == RecordedPass::kBackward;
-  const auto call = [&](const std::optional<std::size_t>& number) {
-    return number ? calls_.find({rank_of(event), *number}) : calls_.end();
-  };
+  const auto call = event.call ? calls_.find({rank_of(event), *event.call}) : calls_.end();
   const auto function =
       event.function ? functions_.find({rank_of(event), *event.function}) : functions_.end();
   const auto add_all = [&](const std::string& key, PointKind kind) {
@@ -253,20 +267,12 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     add_all("function " + function->second.first, PointKind::kResult);
   } else if (function != functions_.end() && event.kind == kRule) {
     add_all(counted(event, "gradients " + function->second.first), PointKind::kFlow);
-  } else if (event.kind == kCall && call(event.call) != calls_.end()) {
-    add_results("call " + call(event.call)->second, PointKind::kResult);
+  } else if (event.kind == kCall && call != calls_.end()) {
+    add_results("call " + call->second, PointKind::kResult);
   } else if (!back && event.kind == kOp && takes_norms(event.op)) {
     add_clipped(event, points);
-  } else if (event.pass == RecordedPass::kOptimizer && event.kind == kOp && event.place >= 0 &&
-             !event.by_library) {
-    add_results(counted(event, "call :step|" + event.op), PointKind::kResult);
-  } else if (back && !event.op.empty() && !event.recomputed && bare_op(event.op) != "detach") {
-    const bool of_call = call(event.of) != calls_.end();
-    if (!of_call && function == functions_.end()) return;
-    const std::string of = of_call
-                               ? fmt::format("backward {}|{}", call(event.of)->second, event.node)
-                               : fmt::format("call {} backward", function->second.second);
-    add_results(counted(event, of + "|" + event.op), PointKind::kFlow);
+  } else if (const std::string of = op_name(event); !of.empty()) {
+    add_results(counted(event, of), back ? PointKind::kFlow : PointKind::kResult);
   }
 }
 

@@ -92,6 +92,7 @@ class PointNames {
   std::size_t looks_before(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
+  std::string op_name(const RecordedEvent& event) const;
   bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
   std::vector<std::int32_t> losses_of(const RecordedEvent& event);
   void add_clipped(const RecordedEvent& event, std::vector<ComparedPoint>& points);

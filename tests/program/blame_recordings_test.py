@@ -356,7 +356,7 @@ class BlameRecordings(Program):
                 self.assertIn(told, output)
 
     def test_experts_padding_functions_and_optimizers(self):
-        """Experts of each rank under the names of the first; flat pieces that end in zeros; calls of
+        """Experts of each rank under the names of the first; flat pieces that end in zeros;
         a function whose steps are as many as ranks; norms that an optimizer by hand takes; labels
         that all ranks have alike; gradients that a hook sends in 16 bits."""
         for way in ("own_experts", "padded", "ring", "contrast", "trust_ratio", "sent_in_halves"):
@@ -364,10 +364,10 @@ class BlameRecordings(Program):
                 self.assertIn("ok: ", self.fine("blame", FILES / way / "one.json.gz",
                                                 FILES / way / "none.json.gz"))
         for way, mistake, line, told in (
-                ("own_experts", "not_reduced", "        loss.backward()", "dist.all_reduce(gradient)"),
+                ("own_experts", "not_reduced", "        loss.backward()", "all_reduce(gradient)"),
                 ("ring", "not_rescaled", "return self.out(RingAttention.apply",
                  "no part of A's value"),
-                ("contrast", "same_labels", "labels = torch.arange(img", "ranks hold the same piece"),
+                ("contrast", "same_labels", "labels = torch.arange(img", "hold the same piece"),
                 ("trust_ratio", "own_norm", "norms = torch.stack(",
                  "+ dist.all_reduce(y)    # of the result of aten.sum.default")):
             with self.subTest(mistake):

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 
 class GatherLayer(torch.autograd.Function):
     """Gather tensors from all processes, supporting backward propagation."""
-
     @staticmethod
     def forward(ctx, x):
         out = [torch.zeros_like(x) for _ in range(dist.get_world_size())]
@@ -37,7 +36,8 @@ class Clip(nn.Module):
         self.logit_scale = nn.Parameter(torch.tensor(2.0))
 
     def forward(self, image, text):
-        return F.normalize(self.visual(image), dim=-1), F.normalize(self.text(text), dim=-1), self.logit_scale.exp()
+        towers = self.visual(image), self.text(text)
+        return *(F.normalize(x, dim=-1) for x in towers), self.logit_scale.exp()
 
 
 def clip_loss(img, txt, scale):

@@ -62,7 +62,7 @@ class RingAttention(torch.autograd.Function):
         for step in range(world):
             source = (rank - step) % world
             cols = source * n + torch.arange(n)
-            scores = (q @ kk.transpose(-1, -2) * scale).masked_fill(cols[None, :] > rows[:, None], -1e30)
+            scores = (q @ kk.mT * scale).masked_fill(cols[None, :] > rows[:, None], -1e30)
             p = (scores - lse.unsqueeze(-1)).exp()
             dv = dv + p.transpose(-1, -2) @ grad
             ds = p * (grad @ vv.transpose(-1, -2) - delta) * scale
@@ -82,7 +82,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, n, d = x.shape
-        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         return self.out(RingAttention.apply(q, k, v).transpose(1, 2).reshape(b, n, d))
 
 

@@ -20,7 +20,7 @@ class Lamb(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            b1, b2 = group["betas"]
+            (b1, b2), eps = group["betas"], group["eps"]
             for p in group["params"]:
                 s = self.state[p]
                 if not s:
@@ -28,7 +28,7 @@ class Lamb(torch.optim.Optimizer):
                 s["t"] += 1
                 s["m"].mul_(b1).add_(p.grad, alpha=1 - b1)
                 s["v"].mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
-                update = (s["m"] / (1 - b1 ** s["t"])) / ((s["v"] / (1 - b2 ** s["t"])).sqrt() + group["eps"])
+                update = s["m"] / (1 - b1 ** s["t"]) / ((s["v"] / (1 - b2 ** s["t"])).sqrt() + eps)
                 update = update + group["weight_decay"] * p
                 norms = torch.stack([p.pow(2).sum(), update.pow(2).sum()])
                 if not mistake:
