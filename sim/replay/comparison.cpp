@@ -247,7 +247,9 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     from.suspect = nullptr;
   }
   const bool may_be_made_equal = !from.through.empty() || is_of_step(point);
-  const bool made_equal = may_be_made_equal && are_equal(point.parts);
+  const bool in_groups =
+      point.kind == PointKind::kEnd && are_equal_in(all.groups, point.parts, point.ranks);
+  const bool made_equal = may_be_made_equal && (in_groups || are_equal(point.parts));
   if (made_equal) as_share(all);
   Told told{.is_scalar = point.parts[0].elements.size() == 1,
             .same_on_all = point.ranks.size() > 1 && made_equal};

@@ -495,6 +495,16 @@ bool are_equal(const std::vector<PointPart>& parts) {
   });
 }
 
+bool are_equal_in(const RankGroups& groups, const std::vector<PointPart>& all, const Ranks& ranks) {
+  const auto is_one = [&](const Ranks& group) {
+    std::vector<PointPart> parts;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (std::ranges::count(group, ranks[i]) > 0) parts.push_back(all[i]);
+    return parts.size() > 1 && are_equal(parts);
+  };
+  return !groups.groups.empty() && std::ranges::all_of(groups.groups, is_one);
+}
+
 bool is_same_factor(double factor, double other) {
   return std::fabs(factor - other) <= kSameFactor * std::fabs(factor);
 }

@@ -358,8 +358,10 @@ class BlameRecordings(Program):
     def test_experts_padding_functions_and_optimizers(self):
         """Experts of each rank under the names of the first; flat pieces that end in zeros;
         a function whose steps are as many as ranks; norms that an optimizer by hand takes; labels
-        that all ranks have alike; gradients that a hook sends in 16 bits."""
-        for way in ("own_experts", "padded", "ring", "contrast", "trust_ratio", "sent_in_halves"):
+        that all ranks have alike; gradients that a hook sends in 16 bits, or of heads that
+        two ranks share, whose average Adam does not show."""
+        for way in ("own_experts", "padded", "ring", "contrast", "trust_ratio", "sent_in_halves",
+                    "shared_heads"):
             with self.subTest(way):
                 self.assertIn("ok: ", self.fine("blame", FILES / way / "one.json.gz",
                                                 FILES / way / "none.json.gz"))
@@ -368,6 +370,7 @@ class BlameRecordings(Program):
                 ("ring", "not_rescaled", "return self.out(RingAttention.apply",
                  "no part of A's value"),
                 ("contrast", "same_labels", "labels = torch.arange(img", "hold the same piece"),
+                ("shared_heads", "averaged", "p.grad /= self.replicas", "0.5 times A's value"),
                 ("trust_ratio", "own_norm", "norms = torch.stack(",
                  "+ dist.all_reduce(y)    # of the result of aten.sum.default")):
             with self.subTest(mistake):
