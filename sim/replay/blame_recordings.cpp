@@ -433,6 +433,13 @@ bool is_left_by(const RecordingEdit& edit, const RecordingBlame& left) {
   });
 }
 
+std::size_t count_lines(const std::optional<RecordingEdit>& edit, const RecordedProgram& b) {
+  std::set<std::int32_t> lines;
+  for (const auto& [event, value] : edit ? edit->places : EditPlaces{})
+    lines.insert(b.events[event].place);
+  return lines.size();
+}
+
 RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, bool by_line) {
   double gradient_noise = 0;
   const bool by_rank = a.ranks == b.ranks;
@@ -478,9 +485,11 @@ RecordingBlame blame_named(const RecordedProgram& a, const RecordedProgram& b, b
   // A factor that all gradients have, and no line of the program gave them, is the loss's.
   const BlamedValue& now = blame.wrong.front();
   const bool no_line = late && !blame.right_loss && now.point.place.empty();
-  const bool of_loss = no_line || is_scaled_sum(now.cause);
+  const auto alike = edit_of(blame, b, kAlike);
+  const bool of_loss = no_line || count_lines(alike, b) > 1 || is_scaled_sum(now.cause);
   if (of_loss) blame_loss(blame, b, backwards, after);
-  for (const Edited what : {kFirst, kAlike}) try_edit(edit_of(blame, b, what));
+  try_edit(edit_of(blame, b, kFirst));
+  try_edit(alike);
   if (!of_loss) blame_loss(blame, b, backwards, after);
   for (const Edited what : {kPlace, kLine}) try_edit(edit_of(blame, b, what));
   try_less(blame, both, key, try_edit);

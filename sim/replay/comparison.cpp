@@ -97,10 +97,10 @@ bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
 
 // A mask of the words that a rank has is its own, as are their numbers from its first one on, whose
 // sums are A's by chance. A sum over ranks shows whether they are right.
-bool may_be_of_mask(const Explained& all, DType dtype) {
+bool may_be_of_mask(const ComparedPoint& point, const Explained& all, DType dtype) {
   const bool by_chance = all.held == ValueHeld::kTerms && unit_roundoff(dtype) == 0;
   const bool no_part = all.held == ValueHeld::kWrong || all.held == ValueHeld::kScaled;
-  return no_part || by_chance;
+  return !point.op.empty() && (no_part || by_chance);  // no module's result
 }
 
 bool is_parameter(const ComparedPoint& point, const PointsOfA& a) {
@@ -122,6 +122,11 @@ void note_replicas(const ComparedPoint& point, const std::string& replicas,
   if (made != wrong.end() && !replicas.empty()) {
     made->what += "; after the step " + replicas;
   }
+}
+
+bool is_of_call(const ComparedPoint& point) {
+  return point.kind == PointKind::kResult &&
+         (!point.op.empty() || point.key.starts_with("function "));
 }
 
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
@@ -167,6 +172,7 @@ void RecordingComparison::judge_collective(const RecordedProgram& program, std::
   if (event.rank >= 0) return;
   for_each_given(event, [&](const EventValue& given) {
     const std::int32_t number = given.id.id;
+    coarsest_ = coarser(coarsest_, given.type.dtype);  // a hook may send gradients in 16 bits
     Followed& now = known_[number];
     const auto found = a_.find(now.like);
     if (found == a_.end() || found->second.empty()) return;
@@ -241,7 +247,9 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     from.suspect = nullptr;
   }
   const bool may_be_made_equal = !from.through.empty() || is_of_step(point);
-  const bool made_equal = may_be_made_equal && are_equal(point.parts);
+  const bool in_groups =
+      point.kind == PointKind::kEnd && are_equal_in(all.groups, point.parts, point.ranks);
+  const bool made_equal = may_be_made_equal && (in_groups || are_equal(point.parts));
   if (made_equal) as_share(all);
   Told told{.is_scalar = point.parts[0].elements.size() == 1,
             .same_on_all = point.ranks.size() > 1 && made_equal};
@@ -257,7 +265,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     known_[point.value].through.push_back(taker_text(point) + " in another order");
     all.held = ValueHeld::kUnknown;
   }
-  const bool own = between && known_[point.value].own && may_be_of_mask(all, a[0].dtype);
+  const bool own = between && known_[point.value].own && may_be_of_mask(point, all, a[0].dtype);
   // A buffer may count what the rank has seen.
   const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
   if (counted || own) all.held = ValueHeld::kUnknown;
@@ -502,7 +510,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   const bool gradient = end && point.name.ends_with(".grad");
   if (end && !gradient) see_step(point, all, told, from);
   const bool loss = point.kind == PointKind::kResult && losses_.contains(point.value);
-  const bool as_terms = all.held == ValueHeld::kTerms && !told.same_on_all;
+  const bool as_terms = all.held == ValueHeld::kTerms && all.factor == 1 && !told.same_on_all;
   right_loss_ = right_loss_ || (loss && (all.held == ValueHeld::kRight || as_terms));
   if (gradient) kept_multiples_.erase(point.name);
   if (gradient && all.held == ValueHeld::kTerms && !ended_) {
@@ -526,7 +534,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
   }
   ++compared_;
   if (is_of_step(point)) ends_agree_ = false;
-  const bool of_call = point.kind == PointKind::kResult && !point.op.empty();
+  const bool of_call = is_of_call(point);
   const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_in_place(point.op) &&
                         buffers_.contains(point.value);
   if (outlasts) ends_agree_ = false;

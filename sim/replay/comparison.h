@@ -91,8 +91,7 @@ class RecordingComparison {
     std::shared_ptr<const BlamedValue> suspect;
     std::int32_t number;  // of the gradient itself
   };
-  // A gradient that is terms after the step: it is wrong if the step took them. Or one that is a
-  // multiple as backward leaves it: it is wrong if it is not known after the step.
+  // Terms after the step, wrong if it took them; or a multiple that is not known after the step.
   struct KeptGradient {
     ComparedPoint point;
     Explained cause;
@@ -138,8 +137,7 @@ class RecordingComparison {
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's
   std::vector<KeptGradient> kept_terms_;
   std::map<std::string, KeptGradient> kept_multiples_;  // by name
-  // Parameters after the step that no term has come to, by their gradients.
-  std::map<std::string, Explained> whole_steps_;
+  std::map<std::string, Explained> whole_steps_;  // parameters without terms, by their gradients
   bool begun_ = false, ended_ = false;
   std::vector<BlamedValue> wrong_;
   std::vector<Link> links_;                                   // of each wrong one
@@ -148,8 +146,7 @@ class RecordingComparison {
   std::vector<BlamedValue> terms_;                            // gradients
   std::set<std::int32_t> reduced_;                            // numbers
   bool same_names_ = false, plain_ = false;                   // plain: a program without modules
-  // Ends are losses, gradients and parameters as they are after the step. The last result before
-  // backward is the loss of a program that has no backward.
+  // Ends: losses, gradients, parameters after the step. Without backward the last result is a loss.
   std::set<std::int32_t> losses_;
   MicroBatches micro_batches_;
   bool ends_agree_ = true, backward_ = false, wrong_loss_ = false, right_loss_ = false;

@@ -128,22 +128,40 @@ class Matcher : protected Boxes {
     return is_box(part, factor) || is_padded(part, factor) || (lines && has_lines(part, factor));
   }
 
-  // The last piece of rows that are cut evenly may end in rows of zeros.
-  bool is_padded(const PointPart& part, double factor) {
-    if (part.elements.empty() || !std::equal(part.shape.begin() + 1, part.shape.end(),
-                                             whole_.shape.begin() + 1, whole_.shape.end()))
-      return false;
+  // The last piece of rows that are cut evenly may end in rows of zeros. `found`: as has_lines().
+  bool is_padded(const PointPart& part, double factor, std::vector<bool>* found = nullptr) {
+    if (part.elements.empty() || !has_rows_of_whole(part)) return false;
     const auto last = std::find_if(part.elements.rbegin(), part.elements.rend(),
                                    [](double element) { return element != 0; });
     const std::int64_t row = product(part.shape) / part.shape[0];
-    const std::int64_t padding = (last - part.elements.rbegin()) / row;
-    if (padding == 0 || padding == part.shape[0]) return false;
+    const std::int64_t zeros = (last - part.elements.rbegin()) / row;
     PointPart rows{.shape = part.shape, .elements = part.elements};
-    rows.shape[0] -= padding;
-    rows.elements.resize(static_cast<std::size_t>(product(rows.shape)));
-    Dims offset(part.shape.size(), 0);
-    offset[0] = whole_.shape[0] - rows.shape[0];
-    return is_at(rows, offset, factor);
+    for (std::int64_t padding = 1; padding <= zeros && rows.shape[0] > 1; ++padding) {
+      --rows.shape[0];
+      rows.elements.resize(static_cast<std::size_t>(product(rows.shape)));
+      Dims offset(part.shape.size(), 0);
+      offset[0] = whole_.shape[0] - rows.shape[0];
+      if (!is_at(rows, offset, factor)) continue;
+      if (found != nullptr)
+        for_each_index(rows, offset, [&](std::size_t at) { return (*found)[at] = true; });
+      return true;
+    }
+    return false;
+  }
+
+  bool has_rows_of_whole(const PointPart& part) const {
+    return part.shape.size() == whole_.shape.size() && !part.shape.empty() &&
+           std::equal(part.shape.begin() + 1, part.shape.end(), whole_.shape.begin() + 1);
+  }
+
+  // The last ones of pieces that are cut evenly may be nothing but zeros.
+  bool is_padding(const std::vector<PointPart>& parts, std::size_t i) const {
+    const PointPart& part = parts[i];
+    if (!has_rows_of_whole(part) || part.elements.empty()) return false;
+    const auto ranks = static_cast<std::int64_t>(parts.size());
+    const std::int64_t rows = part.shape[0], all = whole_.shape[0];
+    return rows == (all + ranks - 1) / ranks && static_cast<std::int64_t>(i) * rows >= all &&
+           std::ranges::count(part.elements, 0) == std::ssize(part.elements);
   }
 
   bool is_at(const PointPart& part, const Dims& offset, double factor) {
@@ -273,7 +291,7 @@ class Explainer : private Matcher {
         box = box || here;
         return false;
       });
-      if (!box) has_lines(part, 1, &there);
+      if (!box && !is_padded(part, 1, &there)) has_lines(part, 1, &there);
     }
     const auto first = std::ranges::find(there, false);
     if (first == there.end()) return std::nullopt;
@@ -296,7 +314,10 @@ class Explainer : private Matcher {
                         const std::vector<RankGroups>& groups) {
     const auto all_parts = [&](double factor) {
       worst_ = 0;
-      return std::ranges::all_of(parts, [&](const PointPart& one) { return is_part(one, factor); });
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (!is_part(parts[i], factor) && !is_padding(parts, i)) return false;
+      }
+      return true;
     };
     if (!std::ranges::all_of(parts, [&](const PointPart& one) { return fits(one); })) {
       return result(ValueHeld::kUnknown);
@@ -472,6 +493,16 @@ bool are_equal(const std::vector<PointPart>& parts) {
   return std::ranges::all_of(parts, [&](const PointPart& one) {
     return one.elements == parts[0].elements && one.shape == parts[0].shape;
   });
+}
+
+bool are_equal_in(const RankGroups& groups, const std::vector<PointPart>& all, const Ranks& ranks) {
+  const auto is_one = [&](const Ranks& group) {
+    std::vector<PointPart> parts;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (std::ranges::count(group, ranks[i]) > 0) parts.push_back(all[i]);
+    return parts.size() > 1 && are_equal(parts);
+  };
+  return !groups.groups.empty() && std::ranges::all_of(groups.groups, is_one);
 }
 
 bool is_same_factor(double factor, double other) {

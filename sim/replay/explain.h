@@ -31,6 +31,8 @@ double rounding_of(DType dtype);
 double rounding_allowed(const PointPart& whole);
 /// All are one value.
 bool are_equal(const std::vector<PointPart>& parts);
+/// Those of each group, which has several.
+bool are_equal_in(const RankGroups& groups, const std::vector<PointPart>& all, const Ranks& ranks);
 
 /// `parts` are those of `ranks`; elements of `whole` may be off by `allowed`. `open`: where it is
 /// NaN, by anything.

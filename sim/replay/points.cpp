@@ -22,6 +22,12 @@ bool takes_norms(const std::string& op) {
   return bare == "_foreach_norm" || bare == "linalg_vector_norm" || bare == "norm";
 }
 
+bool is_named(const RecordedEvent& event) {
+  using enum RecordedKind;
+  return event.kind == kInput || event.kind == kCheck ||
+         (event.kind == kFromLocal && !event.name.empty());
+}
+
 PointPart part_of(const Dims& shape, DType dtype, std::vector<double> elements) {
   Fingerprint print(elements);
   return {shape, dtype, std::move(elements), print};
@@ -78,12 +84,28 @@ PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames 
                       event.name == module_of(program, event);
     if (root) roots_.insert(event.name);
   }
+  std::map<std::pair<std::int32_t, std::size_t>, std::string> inside;  // functions, by calls
+  for (const RecordedEvent& event : program.events) {
+    if (event.kind != RecordedKind::kFunction) continue;
+    for_each_name(event, [&](const auto&) {
+      const std::string module = name_in(event, module_of(program, event));
+      if (event.function) {
+        functions_[{rank_of(event), *event.function}] = {
+            counted(event, fmt::format("{}|{}", module, event.name)), module + ":" + event.name};
+      }
+    });
+    for (std::size_t call = event.first_call; call < event.end_call; ++call)
+      inside.try_emplace({event.rank, call}, ":" + event.name);
+  }
   for (const RecordedEvent& event : program.events) {
     if (event.kind != RecordedKind::kCall || event.by_library || !event.call) continue;
     const std::string module = module_of(program, event);
-    std::string name = name_in(event, module) + "|" + event.op;
-    if (by_line && module.empty()) name.append(kLine).append(place_of(program, event));
-    calls_[{event.rank, *event.call}] = counted(event, name);
+    const std::string& of = inside[{event.rank, *event.call}];
+    for_each_name(event, [&](const auto&) {
+      std::string name = name_in(event, module) + of + "|" + event.op;
+      if (by_line && module.empty()) name.append(kLine).append(place_of(program, event));
+      calls_[{rank_of(event), *event.call}] = counted(event, name);
+    });
   }
   counts_.clear();
 }
@@ -91,11 +113,42 @@ PointNames::PointNames(const RecordedProgram& program, bool by_rank, StageNames 
 // A wrapped model has the names of its own modules, and the outermost one none.
 std::string PointNames::name_in(const RecordedEvent& event, const std::string& module) const {
   if (module.empty()) return "";
-  return stages_.of(event.rank, roots_.contains(module) ? "" : without_wrapper(module));
+  return name_on_rank(event, roots_.contains(module) ? "" : without_wrapper(module));
+}
+
+std::string PointNames::name_on_rank(const RecordedEvent& event, const std::string& name) const {
+  if (event.rank >= 0 || only_ < 0) return stages_.of(event.rank, name);
+  const auto own = static_cast<std::size_t>(only_);
+  for (const auto& [there, ranks] : stages_.ranks_by_name(name)) {
+    if (std::ranges::count(ranks, own) > 0) return there;
+  }
+  return name;
+}
+
+// Calls visit(ranks) for all that have an event, or for those of each name.
+template <typename Visit>
+void PointNames::for_each_name(const RecordedEvent& event, const Visit& visit) {
+  const std::string& name = is_named(event) ? event.name : module_of(program_, event);
+  const auto names = stages_.ranks_by_name(event.rank < 0 ? own_name(name) : "");
+  if (names.empty()) visit(ranks_meant(event.rank, program_.ranks));
+  for (const auto& [there, ranks] : names) {
+    only_ = static_cast<std::int32_t>(ranks[0]);
+    visit(ranks);
+  }
+  only_ = -1;
+}
+
+// In the model, whatever is around it.
+std::string PointNames::own_name(const std::string& name) const {
+  std::string own = without_wrapper(name);
+  for (const std::string& root : roots_) {
+    if (own.starts_with(root + ".")) own.erase(0, root.size() + 1);
+  }
+  return own;
 }
 
 std::string PointNames::counted(const RecordedEvent& event, const std::string& name) {
-  const std::size_t count = counts_[fmt::format("{}@{}", name, event.rank)]++;
+  const std::size_t count = counts_[fmt::format("{}@{}", name, rank_of(event))]++;
   return fmt::format("{}|{}", name, count);
 }
 
@@ -106,7 +159,7 @@ const RecordedEvent* PointNames::backward_of(std::int32_t rank) const {
 
 // A gradient is looked at once more behind a hook that writes it, in the same backward.
 std::size_t PointNames::looks_before(const RecordedEvent& event, const std::string& name) {
-  return looks_[{event.rank, backward_of(event.rank), name}]++;
+  return looks_[{rank_of(event), backward_of(event.rank), name}]++;
 }
 
 ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
@@ -121,11 +174,7 @@ ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
 std::string PointNames::name_of(const RecordedEvent& event) const {
   const std::string leaf = leaves_.of(event);
   if (!leaf.empty()) return stages_.of(event.rank, leaf);
-  std::string name = without_wrapper(event.name);
-  for (const std::string& root : roots_) {
-    if (name.starts_with(root + ".")) name.erase(0, root.size() + 1);
-  }
-  return stages_.of(event.rank, name);
+  return name_on_rank(event, own_name(event.name));
 }
 
 // Backward plays nothing itself: its first op takes the losses.
@@ -152,6 +201,22 @@ void PointNames::add_clipped(const RecordedEvent& event, std::vector<ComparedPoi
   });
 }
 
+// An op of an optimizer by hand, or of backward; empty: of none of them.
+std::string PointNames::op_name(const RecordedEvent& event) const {
+  const bool step = event.pass == RecordedPass::kOptimizer;
+  if (step && event.kind == RecordedKind::kOp && event.place >= 0 && !event.by_library)
+    return "call :step|" + event.op;
+  const bool back = event.pass == RecordedPass::kBackward && !event.op.empty();
+  if (!back || event.recomputed || bare_op(event.op) == "detach") return "";
+  const auto call = event.of ? calls_.find({rank_of(event), *event.of}) : calls_.end();
+  if (call != calls_.end())
+    return fmt::format("backward {}|{}|{}", call->second, event.node, event.op);
+  const auto function =
+      event.function ? functions_.find({rank_of(event), *event.function}) : functions_.end();
+  if (function == functions_.end()) return "";
+  return fmt::format("call {} backward|{}", function->second.second, event.op);
+}
+
 void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
   using enum RecordedKind;
   const auto add = [&](std::string key, PointKind kind, std::int32_t number) {
@@ -173,12 +238,14 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
     }
   };
   const bool back = event.pass == RecordedPass::kBackward;
-  const auto call = [&](const std::optional<std::size_t>& number) {
-    return number ? calls_.find({event.rank, *number}) : calls_.end();
+  const auto call = event.call ? calls_.find({rank_of(event), *event.call}) : calls_.end();
+  const auto function =
+      event.function ? functions_.find({rank_of(event), *event.function}) : functions_.end();
+  const auto add_all = [&](const std::string& key, PointKind kind) {
+    for (std::size_t i = 0; i < event.gives.size(); ++i)
+      add(fmt::format("{}[{}]", key, i), kind, event.gives[i]);
   };
-  const bool named = event.kind == kInput || event.kind == kCheck ||
-                     (event.kind == kFromLocal && !event.name.empty());
-  if (named) {
+  if (is_named(event)) {
     const bool check = event.kind == kCheck;
     const char* prefix = !check ? "input " : back ? "gradient " : "end ";
     const PointKind kind = !check ? PointKind::kInput
@@ -194,19 +261,18 @@ void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint
       if (backward != nullptr) point.place = place_of(program_, *backward);
     }
   } else if (event.kind == kModule) {
-    const std::string key = counted(event, "module " + name_in(event, module_of(program_, event)));
-    for (std::size_t i = 0; i < event.gives.size(); ++i) {
-      add(fmt::format("{}[{}]", key, i), PointKind::kResult, event.gives[i]);
-    }
-  } else if (event.kind == kCall && call(event.call) != calls_.end()) {
-    add_results("call " + call(event.call)->second, PointKind::kResult);
+    add_all(counted(event, "module " + name_in(event, module_of(program_, event))),
+            PointKind::kResult);
+  } else if (function != functions_.end() && event.kind == kFunction) {
+    add_all("function " + function->second.first, PointKind::kResult);
+  } else if (function != functions_.end() && event.kind == kRule) {
+    add_all(counted(event, "gradients " + function->second.first), PointKind::kFlow);
+  } else if (event.kind == kCall && call != calls_.end()) {
+    add_results("call " + call->second, PointKind::kResult);
   } else if (!back && event.kind == kOp && takes_norms(event.op)) {
     add_clipped(event, points);
-  } else if (back && !event.op.empty() && !event.recomputed && bare_op(event.op) != "detach" &&
-             call(event.of) != calls_.end()) {
-    const std::string name =
-        fmt::format("backward {}|{}|{}", call(event.of)->second, event.node, event.op);
-    add_results(counted(event, name), PointKind::kFlow);
+  } else if (const std::string of = op_name(event); !of.empty()) {
+    add_results(counted(event, of), back ? PointKind::kFlow : PointKind::kResult);
   }
 }
 
@@ -222,16 +288,20 @@ std::vector<ComparedPoint> PointNames::named(std::size_t index) {
   const RecordedEvent& event = program_.events[index];
   std::vector<ComparedPoint> points;
   if (event.kind == RecordedKind::kBackward) backwards_[event.rank] = &event;
-  add_named(event, points);
+  for_each_name(event, [&](const std::vector<std::size_t>& ranks) {
+    const std::size_t known = points.size();
+    add_named(event, points);
+    for (std::size_t i = known; i < points.size(); ++i) points[i].ranks = ranks;
+  });
   for (const std::int32_t loss : losses_of(event)) {
     points.push_back(point_of(event, counted(event, "loss "), PointKind::kResult));
     points.back().value = loss;
+    points.back().ranks = ranks_meant(event.rank, program_.ranks);
   }
   for (ComparedPoint& point : points) {
     point.event = index;
     point.line = event.line;
     if (by_rank_ && event.rank >= 0) point.key += fmt::format("@{}", event.rank);
-    point.ranks = ranks_meant(event.rank, program_.ranks);
     std::erase_if(point.ranks, [&](std::size_t rank) { return is_undefined(event, rank); });
     std::size_t tensors = 0;
     const auto take = [&](std::int32_t number) {

@@ -80,11 +80,19 @@ class PointNames {
 
  private:
   std::string name_in(const RecordedEvent& event, const std::string& module) const;
+  std::string name_on_rank(const RecordedEvent& event, const std::string& name) const;
+  std::string own_name(const std::string& name) const;
+  template <typename Visit>
+  void for_each_name(const RecordedEvent& event, const Visit& visit);
+  std::int32_t rank_of(const RecordedEvent& event) const {
+    return event.rank < 0 ? only_ : event.rank;
+  }
   std::string counted(const RecordedEvent& event, const std::string& name);
   const RecordedEvent* backward_of(std::int32_t rank) const;
   std::size_t looks_before(const RecordedEvent& event, const std::string& name);
   ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
   std::string name_of(const RecordedEvent& event) const;
+  std::string op_name(const RecordedEvent& event) const;
   bool is_undefined(const RecordedEvent& event, std::size_t rank) const;
   std::vector<std::int32_t> losses_of(const RecordedEvent& event);
   void add_clipped(const RecordedEvent& event, std::vector<ComparedPoint>& points);
@@ -92,10 +100,13 @@ class PointNames {
 
   const RecordedProgram& program_;
   bool by_rank_;
+  std::int32_t only_ = -1;  // of ranks that have an event: the first that has this name for it
   LeafNames leaves_;
   StageNames stages_;
   std::set<std::string> roots_;  // names of modules that hold all others
   std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
+  // Rank and number of a function -> key, and the name that its calls have in theirs.
+  std::map<std::pair<std::int32_t, std::size_t>, std::pair<std::string, std::string>> functions_;
   std::map<std::string, std::size_t> counts_;
   std::map<std::int32_t, const RecordedEvent*> backwards_;  // the last of a rank
   // Looks at a gradient, by rank, backward and name.

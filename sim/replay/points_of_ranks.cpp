@@ -7,19 +7,29 @@ namespace shardlab {
 
 namespace {
 
-// "up|aten.linear.default" of the key of a call, or of a gradient behind one; empty: of another.
+// "up|aten.linear.default" of the key of a call, or of a gradient behind one, "up|Copy" of that of
+// a function; empty: of another.
 std::string call_in(const std::string& key) {
   const std::size_t begin = key.find(' ') + 1, end = key.find('|', key.find('|') + 1);
-  const bool of_call = key.starts_with("call ") || key.starts_with("backward ");
+  const std::string kind = key.substr(0, begin);
+  const bool of_call =
+      kind == "call " || kind == "backward " || kind == "function " || kind == "gradients ";
   return of_call ? key.substr(begin, end - begin) : "";
 }
 
 bool is_call(const std::string& key) {
-  return key.starts_with("call ") && key.find("[0", key.rfind('|')) != std::string::npos;
+  return (key.starts_with("call ") || key.starts_with("function ")) &&
+         key.find("[0", key.rfind('|')) != std::string::npos;
 }
 
+// Calls outside of modules; a rank may cut its own part where the whole needs no call, or an alias.
 std::map<std::string, std::size_t> outside(const std::map<std::string, std::size_t>& counts) {
-  return {counts.lower_bound("|"), counts.lower_bound("}")};
+  std::map<std::string, std::size_t> all(counts.lower_bound("|"), counts.lower_bound("}"));
+  std::erase_if(all, [](const auto& one) {
+    const std::string_view op = bare_op(std::string_view(one.first).substr(1));
+    return op == "alias" || op == "slice";
+  });
+  return all;
 }
 
 // Up to the gradient with this key, itself included.

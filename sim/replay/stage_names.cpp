@@ -36,11 +36,11 @@ struct StageModel {
   std::map<std::int32_t, std::map<std::string, std::string>> classes;  // of modules, likewise
 };
 
-// The shape and the bytes of a value; empty where the file has no elements.
-std::string value_key(const RecordedProgram& program, const EventValue& value) {
-  if (value.elements.size() != 1 || value.elements[0].bytes == 0) return "";
+// The shape and the bytes of a value on a rank; empty where the file has no elements.
+std::string value_key(const RecordedProgram& program, const EventValue& value, std::size_t rank) {
+  if (value.elements[rank].bytes == 0) return "";
   return text_of_list(value.type.shape, ",") + ":" +
-         program.raw->substr(value.elements[0].at, value.elements[0].bytes);
+         program.raw->substr(value.elements[rank].at, value.elements[rank].bytes);
 }
 
 StageModel model_of(const RecordedProgram& program) {
@@ -49,7 +49,7 @@ StageModel model_of(const RecordedProgram& program) {
   std::map<std::int32_t, const EventValue*> constants;  // by number
   const auto add = [&](const std::string& name, std::int32_t rank, const EventValue& value) {
     model.parameters[rank].insert(name);
-    const std::string key = value_key(program, value);
+    const std::string key = value.elements.size() == 1 ? value_key(program, value, 0) : "";
     if (!key.empty()) model.by_value[key].push_back({name, rank});
   };
   for (const RecordedEvent& event : program.events) {
@@ -120,6 +120,17 @@ std::string LeafNames::of(const RecordedEvent& check) const {
 StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {
   if (a.ranks != 1 || b.ranks == 1) return;
   StageModel whole = model_of(a), stages = model_of(b);
+  for (const RecordedEvent& event : b.events) {
+    if (event.kind != RecordedKind::kInput || !event.requires_grad || event.name.empty()) continue;
+    const EventValue& value = event.out[0];
+    for (std::size_t rank = 0; event.rank < 0 && rank < value.elements.size(); ++rank) {
+      const auto there = whole.by_value.find(value_key(b, value, rank));
+      if (value.elements.size() != b.ranks || there == whole.by_value.end()) continue;
+      shared_.resize(b.ranks);
+      if (there->second.size() == 1)
+        pair_names(without_wrapper(event.name), there->second[0].name, shared_[rank]);
+    }
+  }
   std::vector<Names> all(b.ranks);
   bool differ = false;
   for (const auto& [key, here] : stages.by_value) {
@@ -155,6 +166,23 @@ StageNames::StageNames(const RecordedProgram& a, const RecordedProgram& b) {
     names.try_emplace("", std::nullopt);
   }
   names_ = std::move(all);
+}
+
+std::map<std::string, std::vector<std::size_t>> StageNames::ranks_by_name(
+    const std::string& name) const {
+  std::map<std::string, std::vector<std::size_t>> all;
+  for (std::size_t rank = 0; rank < shared_.size(); ++rank) {
+    std::string own = name;
+    for (std::string here = name; !here.empty(); here = parted(here).first) {
+      const auto found = shared_[rank].find(here);
+      if (found == shared_[rank].end()) continue;
+      if (found->second) own = *found->second + name.substr(here.size());
+      break;
+    }
+    all[own].push_back(rank);
+  }
+  if (all.size() < 2) all.clear();
+  return all;
 }
 
 std::string StageNames::of(std::int32_t rank, const std::string& name) const {

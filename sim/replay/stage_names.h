@@ -33,11 +33,15 @@ class StageNames {
 
   /// The name in A of B's module, parameter or gradient; one that A lacks for a part of a module.
   std::string of(std::int32_t rank, const std::string& name) const;
+  /// Ranks that run one event may have different modules under a name, as experts: the names in A
+  /// of a rank's; empty: all ranks have the same.
+  std::map<std::string, std::vector<std::size_t>> ranks_by_name(const std::string& name) const;
 
  private:
   std::map<std::string, std::string> leaves_;  // of all ranks at once, as A names them
   // Names in A by rank; empty where all parameters have A's. None: A has no such module.
   std::vector<std::map<std::string, std::optional<std::string>>> names_;
+  std::vector<std::map<std::string, std::optional<std::string>>> shared_;  // of events of all ranks
 };
 
 /// Without the name of a wrapper.

@@ -261,7 +261,9 @@ std::vector<OtherOperand> other_operands(const RecordedProgram& b, const CallEve
                          std::ranges::count(own.results, taken.number, &TakenValue::number) > 0;
     if (shared == nullptr || taken.made.size() != call.size() || written) continue;
     if (!reads(b, b.events[call.back()], taken.number)) continue;
-    if (is_integral(shared->dtype) && takes_pieces(whole, own)) continue;  // they count in a piece
+    // They may count in a piece; where all ranks have one of them, they do not.
+    const bool same = taken.parts.size() > 1 && are_equal(taken.parts);
+    if (is_integral(shared->dtype) && !same && takes_pieces(whole, own)) continue;
     Explained cause = explained_of(*shared, taken, own.ranks, groups);
     if (of_loss && same_cause(cause, *of_loss)) continue;
     if (reduction_of(b.events[call[0]]) && cause.held == ValueHeld::kTerms) continue;
@@ -307,7 +309,9 @@ class Walk {
           .held = ValueHeld::kScaled, .factor = blame_.first_factor.value_or(1), .groups = {}};
     const std::vector<OtherOperand> others =
         other_operands(b_, of_b_, whole, own, of_loss, groups_);
-    if (others.size() != 1) return false;
+    const bool one = others.size() == 1 ||
+                     (!others.empty() && std::ranges::all_of(others, &OtherOperand::left_out));
+    if (!one) return false;
     const TakenValue& taken = own.operands[others[0].at];
     if (numbers_ && taken.parts[0].elements.size() != 1) return false;
     put_first(taken, own.ranks, others[0]);

@@ -276,7 +276,7 @@ class BlameRecordings(Program):
         self.assertIn("ok: ", self.fine("blame", one, FILES / "gathered/none.json.gz"))
         script = (FILES / "gathered/gathered.py").read_text(encoding="utf-8").splitlines()
         for mistake, line, told in (
-                ("gathered_averaged", "F.normalize(self.right(y)", "0.333333 times A's value"),
+                ("gathered_averaged", "return gradient[own]", "0.333333 times A's value"),
                 ("running_of_rank", "running = x.var(0)", "aten.lerp_.Scalar"),
                 ("tokens_of_rank", "tokens = tokens * world", "their average over ranks 0-2 is A's "
                  "value; aten.div.Tensor"),
@@ -353,6 +353,32 @@ class BlameRecordings(Program):
                 self.assertEqual((code, errors), (1, ""), output)
                 number = 1 + next(i for i, text in enumerate(script) if line in text)
                 self.assertIn(place.format(number), output.splitlines()[1])
+                self.assertIn(told, output)
+
+    def test_experts_padding_functions_and_optimizers(self):
+        """Experts of each rank under the names of the first; flat pieces that end in zeros;
+        a function whose steps are as many as ranks; norms that an optimizer by hand takes; labels
+        that all ranks have alike; gradients that a hook sends in 16 bits, or of heads that
+        two ranks share, whose average Adam does not show."""
+        for way in ("own_experts", "padded", "ring", "contrast", "trust_ratio", "sent_in_halves",
+                    "shared_heads"):
+            with self.subTest(way):
+                self.assertIn("ok: ", self.fine("blame", FILES / way / "one.json.gz",
+                                                FILES / way / "none.json.gz"))
+        for way, mistake, line, told in (
+                ("own_experts", "not_reduced", "        loss.backward()", "all_reduce(gradient)"),
+                ("ring", "not_rescaled", "return self.out(RingAttention.apply",
+                 "no part of A's value"),
+                ("contrast", "same_labels", "labels = torch.arange(img", "hold the same piece"),
+                ("shared_heads", "averaged", "p.grad /= self.replicas", "0.5 times A's value"),
+                ("trust_ratio", "own_norm", "norms = torch.stack(",
+                 "+ dist.all_reduce(y)    # of the result of aten.sum.default")):
+            with self.subTest(mistake):
+                (path,) = (FILES / way).glob("*.py")
+                script = path.read_text(encoding="utf-8").splitlines()
+                number = 1 + next(i for i, text in enumerate(script) if line in text)
+                output = self.blamed(way, mistake)
+                self.assertIn(f"{path.name}:{number}: the first of", output.splitlines()[1])
                 self.assertIn(told, output)
 
     def test_values_of_a_job_name_the_module(self):

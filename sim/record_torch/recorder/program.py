@@ -487,8 +487,10 @@ class _Program:
                     event.update(owner)
             if self.modules:
                 event["recompute"], event["m"] = True, self.modules[-1][0]
-            elif self.rule is None and self.places.is_in_hook():
-                event.update({"node": "hook", **self.places.here()})
+            elif self.places.is_in_hook():
+                event.update(self.places.here())
+                if self.rule is None:
+                    event["node"] = "hook"
         else:
             event["pass"] = self.phase
             if self.modules:
