@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.h"
 #include "sim/log/marks.h"
@@ -125,7 +126,8 @@ class Reasons {
     std::string made;
     for (const DefUse::Id id : nodes_of(flow_, report)) {
       const FlowNode& node = flow_.nodes()[id];
-      if (!node.op.empty()) made = fmt::format("{} in line {}", node.op, flow_.line_of(id));
+      if (!node.op.empty() && std::isalpha(node.op[0]) != 0)
+        made = fmt::format("{} in line {}", node.op, flow_.line_of(id));
     }
     const RecordedValue* value = value_of(*inputs_.ranks.front(), report);
     std::vector<std::string> dims;

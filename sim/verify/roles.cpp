@@ -240,8 +240,8 @@ class Roles {
     });
   }
 
-  // A step: it is made of a leaf and its gradient, or of any value of its type that all ranks hold
-  // alike, and of what follows from that, as w - lr * gradient is, or w after a write.
+  // A step: it is made of a leaf and its gradient, or is a sum, as w - lr * gradient is, or w after
+  // a write, of any value of its type that all ranks hold alike and of what follows from that.
   bool is_parameter(std::size_t i) const {
     const ValueReport& report = reports_[i];
     if (report.claim) return false;
@@ -249,15 +249,18 @@ class Roles {
     if (report.facts.role == Role::kOnTheWay || !report.in_floats || report.number) return false;
     if (report.spec != nullptr) return false;
     const Ids near = flow_.made_of_until(nodes_[i], {Kind::kBackward});
+    const Ids sums = flow_.made_of_until(nodes_[i], [&](DefUse::Id id) { return !keeps(id); });
     const auto begins_step = [&](const Ids& before) {
       const Ids after = flow_.makes(before);
-      return std::ranges::any_of(near, [&](DefUse::Id id) {
-        const FlowNode& node = flow_.nodes()[id];
-        const bool adds = node.op.empty() || node.op.starts_with("add") ||
-                          node.op.starts_with("sub") || node.op == "lerp";
-        const auto follows = [&](DefUse::Id from) { return holds(after, from); };
-        return (adds || node.kind == Kind::kWritten) &&
-               std::ranges::count_if(node.from, follows) > 1;
+      const auto follows = [&](DefUse::Id from) { return holds(after, from); };
+      const auto is_scaled = [&](DefUse::Id from) {
+        const auto changes = [&](DefUse::Id id) { return !keeps(id) && !scales(id); };
+        return meet(before, flow_.made_of_until({from}, changes));
+      };
+      return std::ranges::any_of(sums, [&](DefUse::Id id) {
+        const Ids& from = flow_.nodes()[id].from;
+        return adds(id) && std::ranges::count_if(from, follows) > 1 &&
+               std::ranges::any_of(from, is_scaled);
       });
     };
     const auto input = [&](DefUse::Id id) {
@@ -277,6 +280,25 @@ class Roles {
       if (meet(leaf, near) && meet(nodes_[k], near)) return true;
     }
     return false;
+  }
+
+  // The value under another name, after a write, or in other memory.
+  bool keeps(DefUse::Id id) const {
+    const FlowNode& node = flow_.nodes()[id];
+    return node.kind == Kind::kDefined || node.kind == Kind::kWritten || node.op == "clone" ||
+           shares_memory(node.op);
+  }
+
+  bool scales(DefUse::Id id) const {
+    const FlowNode& node = flow_.nodes()[id];
+    return node.op == "*" || node.op == "/" || node.op.starts_with("mul") ||
+           node.op.starts_with("div");
+  }
+
+  bool adds(DefUse::Id id) const {
+    const FlowNode& node = flow_.nodes()[id];
+    return node.kind == Kind::kWritten || node.op == "+" || node.op == "-" ||
+           node.op.starts_with("add") || node.op.starts_with("sub") || node.op == "lerp";
   }
 
   // A gradient of what the program calls R: whoever owns it has to add its terms.

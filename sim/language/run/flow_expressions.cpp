@@ -141,6 +141,7 @@ FlowWalk::Held FlowWalk::eval(const ast::Expression& at, const ast::Binary& node
   unite(from, content(right));
   const std::string what(to_string(node.op));
   const Id made = this->node(Kind::kComputed, at.span.begin, what, from);
+  graph_.nodes_[made].op = what;
   note_factor(made, node.op, left, right);
   Held held;
   if (left.memory.empty() && right.memory.empty()) {

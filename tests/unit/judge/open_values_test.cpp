@@ -150,6 +150,9 @@ TEST_CASE("B-22 a parameter after a step of each rank's own is wrong, however th
   CHECK(open_rows(taken + "new = p.detach() - 0.1 * g\n") == "U");
   CHECK(open_rows(taken + "new = p.detach() - 0.1 * all_reduce(g, 'avg')\n") == "");
   CHECK(open_rows(taken + "ratio = p.detach().norm() / g.norm()\n") == "");
+  // Its rows are made of a value of its type, and of what follows from that: it is no step of it.
+  const std::string rows = "s = torch.ones([1])\nv = x.to_local()[:, None] * s\ny = v + v.sin()\n";
+  CHECK(open_rows(rows + "m = y.mean(0)\n") == "");
 }
 
 TEST_CASE("V-34 rows of all ranks, in place of one, have no counterpart unless they are equal") {
