@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "sim/edit/found_edits.h"
@@ -70,6 +71,7 @@ class Proposer {
       if (count != nullptr && *count > 1) counts_.insert(*count);
       return false;
     });
+    find_counters(suspicion.program->body);
     const std::string_view text = found_.text.text;
     const bool extremes = text.find("max") != text.npos || text.find("min") != text.npos ||
                           text.find("any(") != text.npos || text.find("isfinite") != text.npos;
@@ -116,7 +118,9 @@ class Proposer {
     if (const auto* subscript = expression.get<ast::Subscript>()) {
       own_place(*subscript);
       own_part(expression, *subscript);
+      counted_in_the_whole(*subscript->index);
     }
+    if (expression.is<ast::Compare>()) counted_in_the_whole(expression);
     const auto* binary = expression.get<ast::Binary>();
     if (binary != nullptr && is_value) find_moves(*binary->left, *binary->right, found_);
     if (const auto* list = expression.get<ast::List>()) other_orders(list->items);
@@ -125,6 +129,36 @@ class Proposer {
     const bool values = is_value && !counts && !expression.is<ast::List>();
     ast::for_each_part(expression,
                        [&](const Expression& part) { look_at(part, values, compared); });
+  }
+
+  // for j in range(n), where j may be a place in the own piece.
+  void find_counters(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      ast::for_each_block(statement, [&](const ast::Block& inner) { find_counters(inner); });
+      const auto* loop = statement.get<ast::For>();
+      const auto* name = loop == nullptr ? nullptr : loop->target->get<ast::Name>();
+      const ast::Call* range = name == nullptr ? nullptr : call_of(*loop->iterable, {"range"});
+      if (range == nullptr || range->arguments.size() != 1) continue;
+      counters_[name->id] = found_.text.operand(*range->arguments.front().value);
+    }
+  }
+
+  // s[:, j] with the place of j in the whole, for each name that counts in a piece.
+  void counted_in_the_whole(const Expression& expression) {
+    for (const auto& [name, count] : counters_) {
+      for (const std::string& dim : mesh_dims_) {
+        const std::string place =
+            fmt::format("mesh.coordinate(\"{}\") * {} + {}", dim, count, name);
+        std::vector<TextEdit> edits;
+        ast::any_part(expression, [&, &name = name](const Expression& part) {
+          const auto* used = part.get<ast::Name>();
+          if (used != nullptr && used->id == name) edits.push_back(found_.text.put(part, place));
+          return false;
+        });
+        if (edits.empty()) continue;
+        found_[EditKind::kOffset].push_back({edits, "the offset of a rank's piece"});
+      }
+    }
   }
 
   // w - rate * g: what is reduced here are weights.
@@ -316,8 +350,9 @@ class Proposer {
 
   const std::vector<std::string>& mesh_dims_;
   FoundEdits found_;
-  std::set<std::string> updated_;  ///< names of weights after the step
-  std::set<std::int64_t> counts_;  ///< of passes of loops
+  std::set<std::string> updated_;                ///< names of weights after the step
+  std::set<std::int64_t> counts_;                ///< of passes of loops
+  std::map<std::string, std::string> counters_;  ///< names of loops over range(n), with n
   std::vector<const char*> reductions_ = {"sum", "avg", "max", "min"};
 };
 

@@ -11,6 +11,7 @@
 
 #include "sim/graph/recorders.h"
 #include "sim/judge/expected_mistake.h"
+#include "sim/judge/judged_runs.h"
 #include "sim/judge/kept_tensors.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/judge/verdict.h"

@@ -81,7 +81,8 @@ class VerdictText : ReportLines {
       const bool wrong = outcome == Outcome::kWrong;
       line("  {} {} {} ({})", ink(std::string(word_of(outcome)), wrong ? Ink::kBad : Ink::kWarn),
            shown_name(value), value.type, value.where.at());
-      line("        {}", wrong ? value.comparison.what : value.reason);
+      const std::string& how = wrong ? value.comparison.what : value.reason;
+      if (!how.empty()) line("        {}", how);
       if (!value.holders.empty()) line("        held by {}", value.holders);
       if (!value.cause.empty()) line("        {}", cause_text(value.cause));
     }

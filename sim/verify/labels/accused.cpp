@@ -136,19 +136,29 @@ bool is_reduced_later(const StepsOnPath& of, const MatchedCall& call) {
   });
 }
 
-// A division of which each rank has its own number.
-std::optional<Cause> own_divisor(const StepsOnPath& of, const MatchedCall& call) {
+// A division or a product of which each rank has its own number, told where that has its name.
+std::optional<Cause> own_number(const StepsOnPath& of, const MatchedCall& call) {
   std::vector<std::string> numbers;
   for (const LoggedCall* own : call.held) {
     const std::string number = own->numbers.substr(0, own->numbers.find(','));
     if (std::ranges::count(numbers, number) == 0) numbers.push_back(number);
   }
-  if (!call.own().name().starts_with("div") || numbers.size() < 2) return std::nullopt;
-  const bool mean = is_reduced_later(of, call);
-  return found(call, mean ? causes::kUnevenMean : causes::kUnequalNumber,
-               fmt::format("div in line {} divides by each rank's own number, {}: {}",
-                           call.own().position.line, text_of_list(numbers, " and "),
-                           mean ? "an average of averages" : "one that all ranks have is meant"));
+  const bool divides = call.own().name().starts_with("div");
+  if ((!divides && !call.own().name().starts_with("mul")) || numbers.size() < 2) return {};
+  const bool mean = divides && is_reduced_later(of, call);
+  Cause cause =
+      found(call,
+            mean      ? causes::kUnevenMean
+            : divides ? causes::kUnequalNumber
+                      : causes::kFactor,
+            fmt::format("{} in line {} {} by each rank's own number, {}: {}",
+                        divides ? "div" : "mul", call.own().position.line,
+                        divides ? "divides" : "multiplies", text_of_list(numbers, " and "),
+                        mean ? "an average of averages" : "one that all ranks have is meant"));
+  const double first = std::strtod(numbers.front().c_str(), nullptr);
+  const auto name = mean ? std::nullopt : of.number_in(cause.line, first, first);
+  if (name) cause.line = name->second;
+  return cause;
 }
 
 // A number of a piece, such as its length, where one device has that of the whole, told where it
@@ -272,7 +282,7 @@ class Accusation {
     }
     if (cause) return cause;
     if (by_rank(call)) {
-      if (auto mean = own_divisor(of_, call)) return mean;
+      if (auto number = own_number(of_, call)) return number;
       return found(call, causes::kOtherChunk,
                    fmt::format("{} takes another part than its rank's", at(call)));
     }

@@ -1,35 +1,11 @@
 // Programs with two mistakes planted in each: both are named, the second one in the program in
 // which the first is undone. Causes and lines are those that were planted.
-#include "sim/edit/blame.h"
-
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
-#include "sim/scenario/cause.h"
-#include "tests/unit/scenario/scenario_text.h"
+#include "tests/unit/edit/blamed.h"
 
 using namespace shardlab;
-
-namespace {
-
-// The first line of `code` is line 6 where mesh and inputs have a line each.
-Blame blamed(const std::string& mesh, const std::string& inputs, const std::string& code,
-             const std::string& more = "") {
-  return blame(
-      test::scenario_of(fmt::format("[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = '''\n{}'''\n{}",
-                                    mesh, inputs, code, more)),
-      {.run = {}, .least_seconds = 600});
-}
-
-// "cause.factor 9, cause.missing-sum 7": all that is named, and whether the last one has an edit.
-std::string told(const Blame& blame) {
-  if (blame.failure.kind == Symptom::Kind::kNone) return "right";
-  std::string text = fmt::format("{} {}", blame.failure.cause, blame.line());
-  if (!blame.next.empty()) return text + ", " + told(blame.next.front());
-  return text + (blame.edits.empty() ? ", no edit" : "");
-}
-
-}  // namespace
+using test::blamed, test::told;
 
 TEST_CASE("V-43 a second mistake is named in the program without the first") {
   CHECK(told(blamed("tp = 2",
@@ -106,61 +82,4 @@ TEST_CASE("V-43 an edit that is right by chance, or where nothing is compared, i
                     "s = torch.dot(u, w.to_local() @ u)\n"
                     "out = from_local(x.to_local() / s, mesh=mesh, dp=S(0))\n")) ==
         "cause.own-draws 9, no edit");
-}
-
-// Each with its right twin, on two meshes.
-TEST_CASE("V-43 a proven edit is the cause that numbers do not tell") {
-  for (const int n : {2, 3}) {
-    const auto accumulated = [&](const char* step) {
-      return told(blamed(fmt::format("dp = {}", n), "x = \"f32[3, 12@dp, 4]\"\nw = \"f32[4, 3]\"",
-                         fmt::format("wl = w.to_local().detach().requires_grad_()\n"
-                                     "kept = torch.zeros([4, 3])\n"
-                                     "for i in range(3):\n"
-                                     "    wl.grad = None\n"
-                                     "    (x.to_local()[i] @ wl).pow(2).mean().backward()\n"
-                                     "    kept = {}\n"
-                                     "dist.all_reduce(kept)\n"
-                                     "new = from_local(w.to_local() - 0.1 * kept, mesh=mesh)\n",
-                                     step)));
-    };
-    CHECK(accumulated("(kept + wl.grad) / world_size") == "cause.factor 13");
-    CHECK(accumulated("kept + wl.grad / world_size") == "right");
-
-    const auto sampled = [&](const char* ranks, const char* place) {
-      return told(blamed(fmt::format("dp = {}\ntp = 2", n),
-                         "x = \"f32[24, 4]\"\nv = \"f32[4, 6@tp]\"\nw = \"f32[6@tp, 3]\"",
-                         fmt::format("n = 24 // {0}\n"
-                                     "mine = x.to_local()[{1} * n:({1} + 1) * n]\n"
-                                     "h = torch.relu(mine @ v.to_local()) @ w.to_local()\n"
-                                     "dist.all_reduce(h, group=mesh.get_group('tp'))\n"
-                                     "y = from_local(h, mesh=mesh, dp=S(0))\n",
-                                     ranks, place)));
-    };
-    CHECK(sampled("world_size", "rank") == "cause.wrong-group 10");
-    CHECK(sampled("mesh.size('dp')", "mesh.coordinate('dp')") == "right");
-
-    const auto centred = [&](const char* average) {
-      return told(blamed(fmt::format("dp = {}", n),
-                         "x = { type = \"f32[12@dp, 3]\", requires_grad = true }\n"
-                         "c = \"f32[12@dp, 3]\"",
-                         fmt::format("xl = x.to_local()\n"
-                                     "mean = xl.mean(0)\n"
-                                     "{}\n"
-                                     "y = (xl - mean).pow(3) * c.to_local()\n"
-                                     "y.sum().backward()\n",
-                                     average)));
-    };
-    CHECK(centred("dist.all_reduce(mean, op=dist.ReduceOp.AVG)") == "cause.term-added 10");
-    CHECK(centred("mean = all_reduce(mean, 'avg')") == "right");
-  }
-  const auto moments = [&](const char* first, const char* second) {
-    return told(blamed("dp = 2", "w = \"f32[4]\"\nm = \"f32[4]\"\nv = \"f32[4]\"",
-                       fmt::format("flat = torch.cat([{}.to_local(), {}.to_local()])\n"
-                                   "all = all_gather(flat.chunk(world_size)[rank], 0)\n"
-                                   "new = from_local(w.to_local() - 0.1 * all[:4], mesh=mesh)\n",
-                                   first, second),
-                       "[reference]\ncode = '''\nnew = w - 0.1 * m\n'''\n"));
-  };
-  CHECK(moments("v", "m") == "cause.other-chunk 9");
-  CHECK(moments("m", "v") == "right");
 }

@@ -496,6 +496,20 @@ TEST_CASE("V-33 a division by each rank's own number is an average of averages")
   CHECK(said(judged(given, code("x", "sum"))) == "right");
 }
 
+TEST_CASE("V-33 a product with each rank's own number is told where that has its name") {
+  const auto code = [](const char* rate) {
+    return fmt::format(
+        "g = all_reduce(x.to_local().mean(0), \"avg\", group=\"tp\")\nrate = {}\nother = 0.1 + 1\n"
+        "new = from_local(w.to_local() - rate * g * other, mesh=mesh)\n",
+        rate);
+  };
+  const std::string given = "x = \"f64[4@tp, 3]\"\nw = \"f64[3]\"";
+  check_has(said(judged(given, code("0.1 / (1 + rank)"))),
+            "new: cause.factor: mul in line 11 multiplies by each rank's own number, 0.1 and 0.05");
+  CHECK(judged(given, code("0.1 / (1 + rank)")).judgement.values.back().cause.line == 9);
+  CHECK(said(judged(given, code("0.1 / (1 + world_size - world_size)"))) == "right");
+}
+
 TEST_CASE("V-33 a loop that makes a value of itself is judged at its end, a written ring is open") {
   const std::string given = "x = { type = \"f64[2@tp]\", values = [1, 3e38] }";
   const auto loop = [](const char* reduction) {
