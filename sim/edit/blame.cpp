@@ -335,16 +335,22 @@ std::optional<Proposal> try_edits(const Scenario& scenario, const ScenarioResult
   return blame.edits.empty() || apart ? part : std::nullopt;
 }
 
-// The line of a value of which the numbers tell nothing is that of the edit which mends it.
+// The line of a value of which the numbers tell nothing is that of the edit which mends it, and so
+// is that of pieces of other ranks, which were taken before they are claimed.
 void tell_by_edit(const SourceText& program, Blame& blame) {
   Symptom& failure = blame.failure;
   const bool weak = failure.cause == causes::kNone || failure.cause == causes::kSomeRanks;
-  if (!weak || blame.edits.empty()) return;
+  if (blame.edits.empty()) return;
   const ProvenEdit& edit = blame.edits.front();
+  const bool taken = failure.cause == causes::kOtherChunk && edit.undoes == failure.cause &&
+                     failure.text.find(" in line ") == std::string::npos;
+  if (!weak && !taken) return;
   if (edit.undoes != causes::kNone) failure.cause = edit.undoes;
   failure.lines = {edit.changes.front().line};
-  failure.text = fmt::format("line {} is right {}{}", blame.line(),
-                             edit.what.starts_with("without ") ? "" : "with ", edit.what);
+  if (weak) {
+    failure.text = fmt::format("line {} is right {}{}", blame.line(),
+                               edit.what.starts_with("without ") ? "" : "with ", edit.what);
+  }
   blame.line_text = program.line(static_cast<std::int32_t>(blame.line()));
 }
 

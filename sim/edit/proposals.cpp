@@ -273,9 +273,9 @@ class Proposer {
     }
   }
 
-  // chunk(2)[0]: the piece of another rank.
+  // chunk(2)[0], chunk(2)[rank - 1]: the piece of another rank.
   void own_place(const ast::Subscript& subscript) {
-    if (subscript.index->constant<std::int64_t>() == nullptr) return;
+    if (!subscript.index->is<ast::Binary>() && !subscript.index->constant<std::int64_t>()) return;
     found_.add_for_dims(EditKind::kOffset, *subscript.index, "mesh.coordinate(\"{0}\")",
                         "the piece of the own rank");
   }

@@ -246,6 +246,26 @@ std::optional<Cause> cut_by_another(const MatchedCall& call, const MeshLayout& l
   return std::nullopt;
 }
 
+// Rows that a mesh dim cuts, times columns that it cuts.
+std::optional<Cause> of_blocks(const MatchedCall& call, const MeshLayout& layout) {
+  if (call.operands.size() != 2 || !call.operands[0] || !call.operands[1]) return {};
+  const Dims &held = call.own().results[0].meta.shape, &whole = call.whole_results[0]->meta.shape;
+  std::size_t cut = 0;
+  for (std::size_t i = 0; i < whole.size() && held.size() == whole.size(); ++i)
+    cut += held[i] < whole[i] ? 1 : 0;
+  for (std::size_t dim = 0; cut > 1 && dim < layout.ndim(); ++dim) {
+    const bool both = std::ranges::all_of(
+        call.operands, [&](const auto& label) { return label->placements[dim].is_shard(); });
+    if (!both) continue;
+    return found(
+        call, causes::kOnPieces,
+        fmt::format("{} multiplies rows and columns that {} cuts: each rank has a block of "
+                    "what all rows and columns give",
+                    at(call), layout.names()[dim]));
+  }
+  return std::nullopt;
+}
+
 class Accusation {
  public:
   explicit Accusation(const StepsOnPath& of)
@@ -262,6 +282,7 @@ class Accusation {
     if (draws(call.own().name())) return drawn(call);
     if (call.operands.empty()) return made_alike(call);
     if (auto other = cut_by_another(call, layout_)) return other;
+    if (auto block = of_blocks(call, layout_)) return block;
     if (call.own().results[0].reals.size() > 1) {
       if (auto number = of_other_number(of_, call, true)) return number;
       if (auto factor = scaled(of_, call, form)) return factor;

@@ -77,6 +77,16 @@ TEST_CASE("V-43 a proven edit names a part that another rank should take") {
                                    first, second),
                        "[reference]\ncode = '''\nnew = w - 0.1 * m\n'''\n"));
   };
+  const auto taken = [&](const char* place) {
+    return told(blamed("dp = 3", "x = \"f32[6, 2]\"",
+                       fmt::format("n = mesh.size('dp')\n"
+                                   "parts = x.to_local().chunk(n)\n"
+                                   "mine = parts[{}]\n"
+                                   "out = from_local(torch.relu(mine), mesh=mesh, dp=S(0))\n",
+                                   place)));
+  };
+  CHECK(taken("(rank + 1) % n") == "cause.other-chunk 9");
+  CHECK(taken("(rank + n) % n") == "right");
   CHECK(moments("v", "m") == "cause.other-chunk 9");
   CHECK(moments("m", "v") == "right");
 }

@@ -510,6 +510,19 @@ TEST_CASE("V-33 a product with each rank's own number is told where that has its
   CHECK(said(judged(given, code("0.1 / (1 + world_size - world_size)"))) == "right");
 }
 
+TEST_CASE("V-33 rows times columns that one mesh dim cuts are a block") {
+  const auto code = [](const char* columns) {
+    return fmt::format(
+        "a = x.to_local() * 2\ns = a @ {}.t()\nz = s.logsumexp(-1).mean()\n"
+        "out = from_local(all_reduce(z, \"avg\", group=\"tp\"), mesh=mesh)\n",
+        columns);
+  };
+  const std::string given = "x = \"f64[4@tp, 3]\"\ny = \"f64[4@tp, 3]\"";
+  check_has(said(judged(given, code("y.to_local()"))),
+            "out: cause.on-pieces: mm in line 9 multiplies rows and columns that tp cuts");
+  CHECK(said(judged(given, code("all_gather(y.to_local(), 0, group=\"tp\")"))) == "right");
+}
+
 TEST_CASE("V-33 a loop that makes a value of itself is judged at its end, a written ring is open") {
   const std::string given = "x = { type = \"f64[2@tp]\", values = [1, 3e38] }";
   const auto loop = [](const char* reduction) {

@@ -225,6 +225,11 @@ constexpr MistakeByHand kMistakesByHand[] = {
     {"replicas", "not_divided", "head.bias.grad", "", "their sum is 4 times", "loss = loss * 0.5"},
     {"owners", "not_reduced", "", "aten.clamp_.default", "26 of 27 elements differ", ""},
     {"sent", "not_divided", "", "aten.nll_loss_forward.default", "is 4 times A's", "loss = loss"},
+    {"own_experts", "not_reduced", "moe.router.weight.grad", "backward()", "their sum", "dist.all"},
+    {"ring", "not_rescaled", "out", "", "no part of A's value", ""},
+    {"contrast", "same_labels", "", "aten.add.Tensor", "contrast.py:51) takes it as", ""},
+    {"shared_heads", "averaged", "attn.k.grad", "aten.div_.Tensor", "0.5 times A's", "gradient = "},
+    {"trust_ratio", "own_norm", "", "aten.sum.default", "lamb.py:36) takes it", "dist.all_red"},
 };
 
 TEST_CASE("B-32 programs by hand: right ones are not accused, wrong ones by their own line") {
@@ -252,6 +257,10 @@ TEST_CASE("B-32 every value of a right program is found in A, though ranks lack 
     const RecordingBlame blame = blame_recordings(of("one"), of("none"));
     CHECK(!blame.found());
     CHECK(blame.on_the_way == 0);
+  }
+  for (const char* folder : {"padded", "sent_in_halves"}) {
+    const auto of = [&](auto name) { return stored(fmt::format("mistakes/{}/{}", folder, name)); };
+    CHECK(!blame_recordings(of("one"), of("none")).found());
   }
   // A gradient that a hook writes is looked at once, as in A.
   const RecordedProgram right = stored("mistakes/hooked/one");
