@@ -641,6 +641,14 @@ class Recorder(program.Program):
         self.is_a_hang(*lines)
         self.runs(3, 30)
 
+    def test_a_stop_is_told_at_a_line_of_the_user(self):
+        """A frame may have no line where a signal comes, and Python's own modules are no place."""
+        own = sys._getframe()
+        self.assertIn("unittest", own.f_back.f_code.co_filename)
+        place = shardlab_record._place_of([(own, 7), (own.f_back, 3), (own, None)])
+        self.assertTrue(place.endswith("recorder_test.py:7"), place)
+        self.assertEqual(shardlab_record._place_of([(own.f_back, 3)]), "")
+
     def test_a_hang_before_the_first_event_is_told(self):
         lines = ("  rank 0      waits for barrier with rank 1 (train.py:8)",
                  "  rank 1      waits for broadcast with rank 0 (train.py:9)")

@@ -49,10 +49,11 @@ def _needs_processes(error):
 
 
 def _place_of(frames):
-    """FILE:LINE of the user's innermost frame, or an empty text."""
+    """FILE:LINE of the user's innermost frame, or an empty text. Some frames have no line."""
+    own = os.path.dirname(os.__file__) + os.sep  # Python's own modules
     for frame, line in reversed(frames):
         name = frame.f_code.co_filename
-        if _Places.kind(name) is True:
+        if line is not None and _Places.kind(name) is True and not name.startswith(own):
             return "%s:%d" % (_short(name, os.getcwd() + os.sep), line)
     return ""
 
