@@ -91,8 +91,7 @@ def check_whole(patch):
                           f"or statement: {what}")
         if what is patch.text and not statements and PART.search(code):
             raise Unclear(f"{patch.fault}: it is a part of an expression; name a whole one: {what}")
-        if re.match(r"\s*(if|for|while|return)\b", code) and code.rstrip()[-1] not in ";}":
-            raise Unclear(f"{patch.fault}: name all of its statement: {what}")
+        statements = statements or re.match(r"\s*(if|for|while|return)\b", code)
         if statements and code.rstrip()[-1] not in ";}":
             raise Unclear(f"{patch.fault}: its last statement does not end in it; name all of it: "
                           f"{what}")

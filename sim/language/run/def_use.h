@@ -62,7 +62,7 @@ struct FlowNode {
   bool entry = false;       ///< what one rank has of such a list, or alone gets of a reduce
   bool by_world = false;    ///< inside of a loop whose passes follow from the number of ranks
   std::uint32_t loop = 0;   ///< the node that decides the innermost loop around it, plus 1; 0: none
-  std::string op;           ///< of calls the last name of the function; or "+"
+  std::string op;           ///< of calls the last name of the function, of operators "+"
   std::vector<std::uint32_t> from;  ///< its operands, sorted
 };
 

@@ -136,11 +136,16 @@ bool is_reduced_later(const StepsOnPath& of, const MatchedCall& call) {
   });
 }
 
+// The first of the numbers that a call takes.
+std::string first_number(const LoggedCall& call) {
+  return call.numbers.substr(0, call.numbers.find(','));
+}
+
 // A division or a product of which each rank has its own number, told where that has its name.
 std::optional<Cause> own_number(const StepsOnPath& of, const MatchedCall& call) {
   std::vector<std::string> numbers;
   for (const LoggedCall* own : call.held) {
-    const std::string number = own->numbers.substr(0, own->numbers.find(','));
+    const std::string number = first_number(*own);
     if (std::ranges::count(numbers, number) == 0) numbers.push_back(number);
   }
   const bool divides = call.own().name().starts_with("div");
@@ -164,10 +169,8 @@ std::optional<Cause> own_number(const StepsOnPath& of, const MatchedCall& call) 
 // A number of a piece, such as its length, where one device has that of the whole, told where it
 // has its name; a number of ranks, 1 on one device, is a factor.
 std::optional<Cause> of_other_number(const StepsOnPath& of, const MatchedCall& call, bool named) {
-  const auto number = [](const LoggedCall& of) {
-    return of.numbers.substr(0, of.numbers.find(','));
-  };
-  const std::string own = number(call.own()), meant = call.alone ? number(*call.alone) : own;
+  const std::string own = first_number(call.own()),
+                    meant = call.alone ? first_number(*call.alone) : own;
   if (own == meant || meant == "1" || by_rank(call)) return std::nullopt;
   const int line = call.own().position.line;
   const double of_rank = std::strtod(own.c_str(), nullptr),

@@ -10,7 +10,7 @@
 
 namespace shardlab::test {
 
-// The first line of `code` is line 6 where mesh and inputs have a line each.
+// The first line of `code` is line 7 where mesh and inputs have a line each.
 inline Blame blamed(const std::string& mesh, const std::string& inputs, const std::string& code,
                     const std::string& more = "") {
   return blame(scenario_of(fmt::format("[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = '''\n{}'''\n{}",

@@ -2,9 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
 
-#include "base/program_path.h"
 #include "dispatch/all_ops.h"
 #include "sim/judge/posted_steps.h"
 #include "sim/judge/promise_run.h"
@@ -12,6 +10,7 @@
 #include "sim/replay/played_calls.h"
 #include "sim/replay/recorded_world.h"
 #include "sim/replay/replay.h"
+#include "tests/unit/replay/stored.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 namespace shardlab {
@@ -32,15 +31,7 @@ std::string conditions_of(const std::string& code) {
   return text;
 }
 
-// A recording of tests/golden/recordings/orders.
-RecordedProgram recorded(const std::string& name) {
-  const std::string file = "tests/golden/recordings/orders/" + name + "__2.15.0.json.gz";
-  std::filesystem::path folder = program_path().parent_path();
-  while (!std::filesystem::exists(folder / file) && folder.has_relative_path()) {
-    folder = folder.parent_path();
-  }
-  return read_recording((folder / file).string());
-}
+RecordedProgram recorded(const std::string& name) { return test::recorded("orders/" + name); }
 
 // The fabrics on which a recording hangs, in their order.
 std::string hangs_on(const RecordedProgram& program) {
