@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = "head arguments file moves program values calls typed recording dump cuda job "
+PARTS = "start launch head arguments file moves program values calls typed recording dump cuda job "
 PARTS = [*PARTS.split(), "script"]
 MOST_LINES = 600
 NOTE = "# Made by join.py from the parts in recorder/, which are to be read and changed.\n"

@@ -280,12 +280,6 @@ def _rounded(number):
     return float("%.9g" % number) if math.isfinite(number) else _finite(number)
 
 
-def _path_of_rank(path, rank, kind="r"):
-    """step.json.gz of rank 1: step.r1.json.gz"""
-    stem, dot, ending = path.rpartition(".json")
-    return "%s.%s%d%s%s" % (stem if dot else path, kind, rank, dot, ending if dot else "")
-
-
 def _world():
     """(number of ranks, this one's number or "all", the backend between them)"""
     if isinstance(DTensor, type) and DTensor.__module__ == __name__:

@@ -303,11 +303,6 @@ def _ranks(count):
     return simulate(count)
 
 
-def _again(given):
-    """The script as a command's last words."""
-    return " ".join((["-m"] if given.module else []) + [given.script])
-
-
 def _run(given):
     """Runs the script; the recorder, if anything was recorded."""
     options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
@@ -330,50 +325,7 @@ def _run(given):
     return steps.made_file
 
 
-def main(words=None):
-    parser = argparse.ArgumentParser(
-        prog="shardlab record",
-        description="Runs a PyTorch script and records its first training step.",
-    )
-    parser.add_argument("--out", default="step.json.gz", help="the file (default: step.json.gz)")
-    parser.add_argument("--skip", type=int, default=0, help="optimizer steps before")
-    parser.add_argument("--steps", type=int, default=1, help="optimizer steps to record")
-    parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
-    parser.add_argument("--level", choices=("both", "op", "pieces"), default="both",
-                        help="op: no re-mesh; pieces: of DTensors those of each rank")
-    parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
-    parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
-    parser.add_argument("--blame", action="store_true",
-                        help="on one process, too; then both are compared")
-    parser.add_argument("--data-limit", type=int, default=64 << 20, metavar="BYTES",
-                        help="elements in the file; more are put beside it (default: 64 MiB)")
-    parser.add_argument("--patience", type=float, default=3600, metavar="SECONDS",
-                        help="until the steps are made (default: 3600; 0: any time)")
-    parser.add_argument("--on-cpu", action="store_true",
-                        help="a script for GPUs runs on the CPU, and nccl is gloo")
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE",
-                        help="a module as python -m runs it, and its own arguments")
-    parser.add_argument("script", nargs="?",
-                        help="the script; what follows are its own arguments")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    given = parser.parse_args(words)
-    if given.module:
-        given.script, given.arguments = given.module[0], given.module[1:]
-    if given.script is None:
-        return _error("there is no script to record", "shardlab record train.py", 2)
-    if not given.module and not os.path.isfile(given.script):
-        fix = "name a file, or a module: shardlab record -m package.train"
-        return _error("%s: no such script" % given.script, fix, 2)
-    if given.ranks < 1:
-        return _error("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2", 2)
-    folder = os.path.dirname(os.path.abspath(given.out))
-    if not os.access(folder, os.W_OK):
-        return _error("%s cannot be written" % given.out, "--out with another folder", 2)
-    words, given.follow = words or sys.argv[1:], True
-    if given.blame:
-        return _blame(given, words)
-    if given.processes and given.ranks > 1 and "RANK" not in os.environ:
-        return _processes(given, words)
+def main(given):
     if given.processes and given.ranks == 1:
         one = {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", **_of_rank(0, 1)}
         os.environ.update({**one, **os.environ})
@@ -419,11 +371,7 @@ def main(words=None):
     return 0
 
 
-def given_python():
-    return os.path.basename(sys.executable)
-
-
 if __name__ == "__main__":
     # Its hooks and the script's `import shardlab_record` are one module.
     sys.modules["shardlab_record"] = sys.modules["__main__"]
-    sys.exit(_interruptible(main))
+    sys.exit(_interruptible(lambda: main(_command)))

@@ -17,6 +17,8 @@ class _AtImport:
 
     def __enter__(self):
         sys.meta_path.insert(0, self)
+        if "spmd_types" in sys.modules:  # PyTorch has imported it before the script
+            self.watch()
 
     def __exit__(self, *error):
         if self in sys.meta_path:
@@ -32,12 +34,15 @@ class _AtImport:
 
             def run_and_watch(module):
                 run(module)
-                importlib.import_module("spmd_types.checker")
-                _Typed.together = self.together
-                _Typed.watch()
+                self.watch()
 
             spec.loader.exec_module = run_and_watch
         return spec
+
+    def watch(self):
+        importlib.import_module("spmd_types.checker")
+        _Typed.together = self.together
+        _Typed.watch()
 
 
 class _Typed:
