@@ -1,7 +1,9 @@
 """Shared parts of the tests of the program's commands: a folder of its own for each test, and runs
 in it."""
 
-import importlib
+import atexit
+import functools
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -15,11 +17,29 @@ PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 def need(*modules):
     """Ends this test as skipped (77) where a module is not installed for this Python."""
     for name in modules:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            print(f"skipped: {error}; pip install torch numpy pytest spmd_types (5 GB) has all")
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:  # tests/program/torch is no module
+            print(f"skipped: no module {name}; pip install torch numpy pytest spmd_types (5 GB) "
+                  "has all")
             sys.exit(77)
+
+
+@functools.cache
+def warm_python():
+    """The path of a Python that has imported PyTorch before (support/warm_python.py)."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    script = pathlib.Path(__file__).parents[1] / "support/warm_python.py"
+    python = pathlib.Path(folder.name, pathlib.Path(sys.executable).name)
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -SE {script} {python} "
+                      f'{folder.name}/socket "$@"\n', encoding="utf-8")
+    python.chmod(0o700)
+    server = subprocess.Popen([sys.executable, script, "--serve", f"{folder.name}/socket"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(server.communicate)
+    if not server.stdout.readline():
+        raise RuntimeError(f"{script} has not begun")
+    return str(python)
 
 
 def in_parts(loader, tests, pattern):

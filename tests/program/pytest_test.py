@@ -12,7 +12,7 @@ import unittest
 
 import program
 
-program.need("pytest", "torch.nn", "numpy")
+program.need("pytest", "torch", "numpy")
 
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 
@@ -139,8 +139,9 @@ class Plugin(program.Program):
             "SHARDLAB_PROGRAM": program.PROGRAM,
         }
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "shardlab_pytest", "-p", "no:cacheprovider",
-             "--basetemp", str(self.folder / "made"), "-rA", "test_block.py", *options],
+            [program.warm_python(), "-m", "pytest", "-p", "shardlab_pytest", "-p",
+             "no:cacheprovider", "--basetemp", str(self.folder / "made"), "-rA", "test_block.py",
+             *options],
             cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", check=False,
             timeout=300).stdout
 

@@ -12,7 +12,7 @@ import unittest
 
 import program
 
-program.need("torch.nn", "numpy")
+program.need("torch", "numpy")
 
 MODEL = """
 import torch
@@ -121,7 +121,7 @@ class Scripts(program.Program):
     def record(self, script, *words, module=False):
         (self.folder / "train.py").write_text(script, encoding="utf-8")
         named = ("-m", "train") if module else ("train.py",)
-        return self.shardlab("record", "--python", sys.executable, *words, *named)
+        return self.shardlab("record", "--python", program.warm_python(), *words, *named)
 
     def events(self):
         with gzip.open(self.folder / "step.json.gz") as lines:
@@ -211,7 +211,7 @@ for _ in range(2):
 
     def test_one_process_and_ranks_are_recorded_and_compared(self):
         folder = program.pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings/mistakes"
-        command = ("blame", "--python", sys.executable, "--ranks", "2", "--processes")
+        command = ("blame", "--python", program.warm_python(), "--ranks", "2", "--processes")
         code, output, errors = self.shardlab(*command, folder / "masked/vocab.py")
         self.assertEqual(code, 0, errors)
         self.assertIn("A: step.1.json.gz, B: step.2.json.gz\nok: ", output)
@@ -221,7 +221,7 @@ for _ in range(2):
         self.assertEqual(self.shardlab(*command, "none.py")[0], 2)
 
     def test_a_script_that_fails_is_told_of_in_one_message(self):
-        missing = self.shardlab("record", "--python", sys.executable, "no.py")
+        missing = self.shardlab("record", "--python", program.warm_python(), "no.py")
         self.assertEqual(missing[0], 2)
         self.assertIn("error: no.py: no such script\n  fix  ", missing[2])
         code, _, errors = self.record("import torch\nraise KeyError('data')\n")

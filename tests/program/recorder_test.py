@@ -19,7 +19,7 @@ import zlib
 
 import program
 
-program.need("torch.nn", "numpy")
+program.need("torch", "numpy")
 
 import torch.nn  # noqa: E402
 
@@ -453,7 +453,7 @@ class Recorder(program.Program):
         script.write_text(PROCESSES_SCRIPT, encoding="utf-8")
         cases = ("fsdp:both", "ddp:both", "llama_sp:both", "pipeline:both", "experts:both",
                  "fsdp:pieces")
-        subprocess.run([sys.executable, script.name, *sys.path[:2], *cases], cwd=self.folder,
+        subprocess.run([program.warm_python(), script.name, *sys.path[:2], *cases], cwd=self.folder,
                        check=True, capture_output=True, timeout=600)
         for case in cases:
             with self.subTest(case):
@@ -488,8 +488,8 @@ class Recorder(program.Program):
         (self.folder / "script.py").write_text(SCATTER_SCRIPT, encoding="utf-8")
         for ranks in ("2", "3"):
             with self.subTest(ranks):
-                self.fine("record", "--python", sys.executable, "--ranks", ranks, "--processes",
-                          "--out", "step.json.gz", "script.py")
+                self.fine("record", "--python", program.warm_python(), "--ranks", ranks,
+                          "--processes", "--out", "step.json.gz", "script.py")
                 report = self.fine("replay", "step.json.gz")
                 self.assertEqual(report.count("REFERENCE"), 1, report)
                 self.assertRegex(report, "script.py:12  c10d.scatter_.default")
@@ -500,7 +500,7 @@ class Recorder(program.Program):
     def test_a_step_begins_behind_fully_shard(self):
         (self.folder / "train.py").write_text(SHARDED_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+            "record", "--python", program.warm_python(), "--ranks", "2", "--processes", "train.py")
         self.assertEqual(code, 0, errors)
         report = json.loads(self.fine("replay", "--json", "step.json.gz"))
         self.assertEqual((report["differ"], report["skipped"], report["missing"]), (0, 0, []))
@@ -508,7 +508,7 @@ class Recorder(program.Program):
     def test_ranks_that_part_inside_of_a_dtensor_are_recorded_by_pieces(self):
         (self.folder / "train.py").write_text(UNEVEN_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+            "record", "--python", program.warm_python(), "--ranks", "2", "--processes", "train.py")
         self.assertEqual(code, 0, errors)
         self.assertIn("ranks part inside of a DTensor: once more with --level pieces", errors)
         report = json.loads(self.fine("replay", "--json", "step.json.gz"))
@@ -519,7 +519,7 @@ class Recorder(program.Program):
         for skip in ("0", "1"):
             for ranks in ("1", "2"):
                 code, _, errors = self.shardlab(
-                    "record", "--python", sys.executable, "--ranks", ranks, "--processes",
+                    "record", "--python", program.warm_python(), "--ranks", ranks, "--processes",
                     "--skip", skip, "--out", f"of_{ranks}.json.gz", "train.py")
                 self.assertEqual(code, 0, errors)
             self.assertRegex(self.fine("replay", "of_2.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
@@ -533,7 +533,7 @@ class Recorder(program.Program):
         """Rank 1 makes one call more."""
         (self.folder / "train.py").write_text(APART_SCRIPT, encoding="utf-8")
         for ranks in ("1", "2"):
-            self.fine("record", "--python", sys.executable, "--ranks", ranks, "--processes",
+            self.fine("record", "--python", program.warm_python(), "--ranks", ranks, "--processes",
                       "--out", f"{ranks}.json.gz", "train.py")
         code, output, _ = self.shardlab("blame", "1.json.gz", "2.json.gz")
         self.assertEqual(code, 1, output)
@@ -544,29 +544,29 @@ class Recorder(program.Program):
     def test_a_pipeline_is_recorded_from_its_first_message_on(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
         for skip in ("0", "1"):
-            code, _, errors = self.shardlab("record", "--python", sys.executable, "--ranks", "2",
-                                            "--processes", "--skip", skip, "train.py")
+            code, _, errors = self.shardlab("record", "--python", program.warm_python(), "--ranks",
+                                            "2", "--processes", "--skip", skip, "train.py")
             self.assertEqual(code, 0, errors)
             self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
 
     def test_a_new_input_may_have_the_identity_of_a_dead_one(self):
         """Each input has a gradient and dies; the next one is no leaf that was written to."""
         (self.folder / "train.py").write_text(INPUTS_SCRIPT, encoding="utf-8")
-        code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")
+        code, _, errors = self.shardlab("record", "--python", program.warm_python(), "train.py")
         self.assertEqual(code, 0, errors)
         self.assertEqual(self.events("step.json.gz").count('"k":"backward"'), 40)
 
     def test_a_script_that_fails_with_all_ranks_in_one_process_is_told_of_processes(self):
         (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", "2", "train.py")
+            "record", "--python", program.warm_python(), "--ranks", "2", "train.py")
         self.assertEqual(code, 1)
         self.assertIn("shardlab record --ranks 2 --processes train.py", errors)
         # An error of the script's own is the same in processes.
         other = PARALLEL_SCRIPT.replace("randn(4, 16)", "randn(4, 9)")
         (self.folder / "train.py").write_text(other, encoding="utf-8")
         code, _, errors = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", "2", "train.py")
+            "record", "--python", program.warm_python(), "--ranks", "2", "train.py")
         self.assertEqual(code, 1)
         self.assertNotIn("--processes", errors)
         self.assertNotIn("shardlab_record", errors)
@@ -577,14 +577,14 @@ class Recorder(program.Program):
             "import os, sys, time\n"
             "time.sleep(60) if os.environ['RANK'] == '0' else sys.exit(7)\n", encoding="utf-8")
         code, _, _ = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+            "record", "--python", program.warm_python(), "--ranks", "2", "--processes", "train.py")
         self.assertEqual(code, 7)
 
     def waiting(self, kind, ranks, patience=0, timeout=600):
         """(code, errors) of ranks that wait; nothing of the recorder's own is printed."""
         (self.folder / "train.py").write_text(WAITING_SCRIPT, encoding="utf-8")
         code, output, errors = self.shardlab(
-            "record", "--python", sys.executable, "--ranks", str(ranks), "--processes",
+            "record", "--python", program.warm_python(), "--ranks", str(ranks), "--processes",
             "--patience", str(patience), "train.py", kind, str(timeout))
         self.assertNotIn("shardlab_record", errors)
         self.told, self.follow = errors.splitlines(), output.rpartition("; next: ")[2]
@@ -689,9 +689,10 @@ class Recorder(program.Program):
             "import os, time\nopen('at.' + os.environ['RANK'], 'w').write(str(os.getpid()))\n"
             "time.sleep(90)\n", encoding="utf-8")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            python = program.warm_python() if number == signal.SIGINT else sys.executable
             with self.subTest(number.name):
                 job = subprocess.Popen(
-                    [program.PROGRAM, "record", "--python", sys.executable, "--ranks", "2",
+                    [program.PROGRAM, "record", "--python", python, "--ranks", "2",
                      "--processes", "train.py"], cwd=self.folder, stderr=subprocess.PIPE,
                     encoding="utf-8")
                 marks = [self.folder / f"at.{rank}" for rank in range(2)]
@@ -811,7 +812,7 @@ class Recorder(program.Program):
 
     def test_dtensors_of_one_process_are_compared(self):
         (self.folder / "train.py").write_text(WHOLE, encoding="utf-8")
-        code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")
+        code, _, errors = self.shardlab("record", "--python", program.warm_python(), "train.py")
         self.assertEqual(code, 0, errors)
         self.assertRegex(self.fine("replay", "step.json.gz"), r"[1-9]\d results agree, 0 differ")
         for mesh in ("tp=2", "dp=2,tp=2"):
@@ -930,7 +931,7 @@ class Recorder(program.Program):
                 self.on_meshes(plans, *meshes)
         (self.folder / "script.py").write_text(LBFGS_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
-            "record", "--python", sys.executable, "--out", "step.json.gz", "script.py")
+            "record", "--python", program.warm_python(), "--out", "step.json.gz", "script.py")
         self.assertEqual(code, 0, errors)
         self.on_meshes(plans, *meshes)
 
@@ -1014,7 +1015,7 @@ class Recorder(program.Program):
     def test_models_stacked_by_functorch_are_refused_as_such(self):
         """The file has its end, also where the program's own end cannot be read."""
         (self.folder / "train.py").write_text(STACKED_SCRIPT, encoding="utf-8")
-        code, _, _ = self.shardlab("record", "--python", sys.executable, "train.py")
+        code, _, _ = self.shardlab("record", "--python", program.warm_python(), "train.py")
         self.assertEqual(code, 0)
         code, _, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)
@@ -1041,7 +1042,7 @@ class Recorder(program.Program):
     def test_a_script_runs_unedited(self):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         code, output, errors = self.shardlab(
-            "record", "--python", sys.executable, "--skip", "1", "train.py", "--rate", "3")
+            "record", "--python", program.warm_python(), "--skip", "1", "train.py", "--rate", "3")
         self.assertEqual((code, output), (0, "arguments ['--rate', '3']\nstep 0\nstep 1\n"), errors)
         self.assertRegex(errors, r"^step.json.gz: \d+ events, \d+ bytes; next: "
                                  r"shardlab run step.json.gz --mesh tp=2 --plan megatron\n$")
@@ -1053,7 +1054,7 @@ class Recorder(program.Program):
         linear = "torch.nn.Linear(8, 32)"
         normed = SCRIPT.replace(linear, f"torch.nn.utils.parametrizations.weight_norm({linear})")
         (self.folder / "train.py").write_text(normed, encoding="utf-8")
-        code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")
+        code, _, errors = self.shardlab("record", "--python", program.warm_python(), "train.py")
         self.assertEqual(code, 0, errors)
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
         self.assertIn("5 gradients are PyTorch's, 0 differ", run)

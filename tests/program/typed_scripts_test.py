@@ -12,9 +12,9 @@ import pathlib
 import sys
 import unittest
 
-from program import Program, in_parts, need
+from program import Program, in_parts, need, warm_python
 
-need("torch.nn", "numpy", "spmd_types")
+need("torch", "numpy", "spmd_types")
 
 SCRIPTS = pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings/typed"
 UNKNOWN = """
@@ -58,10 +58,10 @@ ENTRY = 'spmd.convert(h, "tp", src=spmd.I, dst=spmd.R)'
 
 
 class TypedScripts(Program):
-    def recorded(self, script, ranks, *arguments, out="step.json.gz"):
+    def recorded(self, script, ranks, *arguments, out="step.json.gz", python=None):
         os.environ["OMP_NUM_THREADS"] = "1"
-        code, output, errors = self.shardlab("record", "--python", sys.executable, "--ranks",
-                                             str(ranks), "--processes", "--out", out,
+        code, output, errors = self.shardlab("record", "--python", python or warm_python(),
+                                             "--ranks", str(ranks), "--processes", "--out", out,
                                              str(script), *arguments)
         self.assertEqual(code, 0, output + errors)
         return output + errors
@@ -130,7 +130,7 @@ class TypedScripts(Program):
 
     def test_a_call_that_is_not_known_is_refused_by_name(self):
         (self.folder / "script.py").write_text(UNKNOWN, encoding="utf-8")
-        self.assertIn("spmd_types.set_dist", self.recorded("script.py", 1))
+        self.assertIn("spmd_types.set_dist", self.recorded("script.py", 1, python=sys.executable))
         code, output, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)
         self.assertIn("spmd_types.set_dist at script.py:6", output + errors)

@@ -18,7 +18,7 @@ import weakref
 
 import program
 
-program.need("torch.nn", "numpy")
+program.need("torch", "numpy")
 
 import torch  # noqa: E402
 import torch.distributed._functional_collectives as collectives  # noqa: E402
