@@ -299,6 +299,7 @@ Advised advise(const Scenario& scenario, const AdviceOptions& options) {
     advised.failure = to_string(symptom);
     return advised;
   }
+  run.explain = false;
   const Tryer tryer{scenario, run, options.others, before};
   std::vector<CheaperEdit> edits = cheaper_edits(before);
   for (const auto& [placing, where] : options.others.layouts) {

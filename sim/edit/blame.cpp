@@ -377,7 +377,9 @@ Blame blame(const Scenario& scenario, const BlameOptions& options) {
     blame.what = judgement.steps.wrong->text();
     blame.held_by = judgement.steps.wrong->held_by;
   }
-  const Prover prover{scenario, options.run, result,
+  ScenarioOptions trials = options.run;
+  trials.explain = false;
+  const Prover prover{scenario, trials, result,
                       mistake && mistake->value ? mistake->value->name : "", blame.line()};
   const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
   const auto part = try_edits(scenario, result, prover, most_seconds, blame);

@@ -346,7 +346,9 @@ struct Inference {
 }  // namespace
 
 InferredTypes infer_types(const Scenario& scenario, const ScenarioOptions& options) {
-  return Inference{scenario, options}.run();
+  ScenarioOptions claims = options;
+  claims.explain = false;
+  return Inference{scenario, claims}.run();
 }
 
 // A size is the number that a dim begins with; names of mesh dims may have digits in them.

@@ -298,7 +298,7 @@ void Verdicts::verify() {
     judge_distributed(runs);
   }
   if (lacks_elements()) return;
-  explain_values(runs);
+  if (runs.run.options.explain) explain_values(runs);
   if (runs.run.scenario.expect.verify == Verify::kOutputs) {
     keep_outputs_only(runs.run.scenario, runs.judgement.values);
   }

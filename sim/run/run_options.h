@@ -63,6 +63,7 @@ struct ScenarioOptions {
   std::optional<TypeMode> types;               ///< of plain tensors, checked; none: they are not
   bool strict = false;                         ///< a value that is not verified fails the run
   bool memory_timeline = false;                ///< of the reporting rank, for the report
+  bool explain = true;                         ///< why values are wrong, by many more runs
   std::optional<std::int64_t> reporting_rank;  ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// The program's run on one device, if there was one already: it is not made again.

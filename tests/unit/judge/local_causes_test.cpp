@@ -43,6 +43,21 @@ constexpr const char* kRows = "x = \"f64[4, 6@tp]\"";
 
 }  // namespace
 
+TEST_CASE("V-33 what is wrong does not change where its cause is not asked") {
+  const Scenario scenario = test::scenario_of(
+      "[mesh]\ntp = 2\n[inputs]\nx = \"f64[4, 6@tp]\"\n[program]\ncode = \"\"\"\n"
+      "p = F.softmax(x.to_local(), dim=1)\ny = from_local(p, mesh=mesh, tp=S(1))\n\"\"\"\n");
+  for (const bool explain : {true, false}) {
+    ScenarioOptions options;
+    options.explain = explain;
+    const ScenarioResult result = run_scenario(scenario, all_ops(), options);
+    const ValueReport* wrong = first_wrong(result);
+    REQUIRE(wrong != nullptr);
+    CHECK(wrong->name == "y");
+    CHECK(wrong->cause.empty() != explain);
+  }
+}
+
 TEST_CASE("V-33 the call at which pieces lose their meaning is named") {
   check_has(said(judged(kRows,
                         "p = F.softmax(x.to_local(), dim=1)\n"
