@@ -3949,6 +3949,9 @@ class _Nothing:
     def query(self):
         return True
 
+    def record_event(self, event=None):
+        return event or _Nothing()
+
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
@@ -3969,11 +3972,57 @@ def _is_gpu(value):
 
 
 def _moved(value):
+    if isinstance(value, str) and value.startswith("torch.cuda."):  # the name of a type
+        return value.replace("cuda.", "")
     return torch.device("cpu") if _is_gpu(value) else value
+
+
+def _normalize(own, x):
+    """SyncBatchNorm, which PyTorch has for GPUs alone: sums of all ranks by ops with gradients."""
+    group = (own.process_group or dist.group.WORLD) if dist.is_initialized() else None
+    if group is None or not own.training or dist.get_world_size(group) == 1:
+        return torch.nn.modules.batchnorm._BatchNorm.forward(own, x)
+    from torch.distributed.nn.functional import _AllReduce
+
+    total = functools.partial(_AllReduce.apply, dist.ReduceOp.SUM, group)
+    wide, dims = x.float(), [dim for dim in range(x.dim()) if dim != 1]
+    shape = [1, -1] + [1] * (x.dim() - 2)
+    sums = total(torch.cat([wide.sum(dims), wide.new_tensor([x.numel() / x.size(1)])]))
+    count, mean = sums[-1].detach(), sums[:-1] / sums[-1].detach()
+    wide = wide - mean.view(shape)
+    var = total(wide.square().sum(dims)) / count
+    if own.track_running_stats:
+        with torch.no_grad():
+            own.num_batches_tracked.add_(1)
+            part = own.momentum
+            if part is None:
+                part = 1 / own.num_batches_tracked.item()
+            own.running_mean.lerp_(mean.to(own.running_mean.dtype), part)
+            own.running_var.lerp_((var * count / (count - 1)).to(own.running_var.dtype), part)
+    wide = wide * torch.rsqrt(var + own.eps).view(shape)
+    if own.affine:
+        wide = wide * own.weight.view(shape)
+        wide = wide if own.bias is None else wide + own.bias.view(shape)
+    return wide.to(x.dtype)
 
 
 def _copied(function):
     return functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+
+
+# Classes of torch.cuda and torch.accelerator, and functions that make one.
+NOTHING = (
+    "current_stream default_stream stream device device_of device_index cudart Stream Event graph "
+    "ExternalStream StreamContext CUDAGraph Graph"
+).split()
+# Functions of no result, and the beginnings of those that give a number.
+DONE = (
+    "empty_cache empty_host_cache init ipc_collect set_stream set_per_process_memory_fraction "
+    "_lazy_init check_error set_sync_debug_mode _record_memory_history _dump_snapshot range_push "
+    "range_pop range_start range_end mark"
+).split()
+ZERO = ("memory_", "max_memory_", "host_memory_", "device_memory_", "utilization", "temperature",
+        "power_draw", "clock_rate", "get_sync_debug_mode", "current_blas_handle")  # fmt: skip
 
 
 class _OnCpu(torch.overrides.TorchFunctionMode):
@@ -3991,6 +4040,8 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             return args[0]
         if name == "is_pinned":
             return False
+        if func == torch.Tensor.is_cuda.__get__ and self.is_asked_by_script():
+            return args[0].device.type == "cpu"
         args = [_moved(value) for value in args]
         if name == "to" and len(args) > 1 and type(args[1]) is int:
             args[1] = torch.device("cpu")
@@ -3998,6 +4049,8 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if type(kwargs.get("device")) is int:
             kwargs["device"] = torch.device("cpu")
         kwargs.pop("pin_memory", None)
+        if name == "scaled_dot_product_attention":
+            torch.backends.cuda.enable_math_sdp(True)  # CPUs lack some of the others
         if name == "scaled_dot_product_attention" and isinstance(args[0], DTensor):
             # PyTorch has rules for the kernels of GPUs alone.
             from torch.distributed.tensor.experimental import implicit_replication
@@ -4007,11 +4060,20 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
                 return func(*args, **kwargs)
         return func(*args, **kwargs)
 
+    @staticmethod
+    def is_asked_by_script():
+        """Not by PyTorch, and not by this file."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_name == "__torch_function__":
+            frame = frame.f_back
+        library = os.path.dirname(torch.__file__) + os.sep
+        return not frame.f_code.co_filename.startswith((library, HERE))
+
     def put(self, owner, name, value):
         if hasattr(owner, name):
-            if isinstance(value, type):  # each its own: compilers keep tables of these
+            if value is _Nothing:  # each its own: compilers keep tables of these
                 value = type(name, (value,), {})
-            else:
+            elif inspect.isroutine(value):
                 value = _copied(value)
             self.undo.append((owner, name, getattr(owner, name)))
             setattr(owner, name, value)
@@ -4035,54 +4097,57 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         current = [int(os.environ.get("LOCAL_RANK", "0"))]
 
         def choose(device):
-            index = getattr(device, "index", device)
+            index = torch.device(device).index if isinstance(device, str) else device
+            index = getattr(index, "index", index)
             current[0] = index if isinstance(index, int) else 0
 
         same = {
             "is_available": lambda: True,
             "device_count": lambda: count,
-            "current_device": lambda: current[0],
-            "set_device": choose,
-            "synchronize": _synchronize,
             "get_device_name": lambda device=None: "CPU",
             "get_device_capability": lambda device=None: (9, 0),
             "get_device_properties": lambda device=None: _Properties(),
             "is_bf16_supported": lambda *args, **kwargs: True,
+            "is_current_stream_capturing": lambda: False,
+            "can_device_access_peer": lambda device, peer: True,
             "mem_get_info": lambda device=None: (80 << 30, 80 << 30),
+            "get_memory_info": lambda device=None: (80 << 30, 80 << 30),
             "memory_stats": lambda device=None: collections.defaultdict(int),
             "memory_summary": lambda *args, **kwargs: "",
-            "current_stream": _Nothing,
-            "default_stream": _Nothing,
-            "stream": _Nothing,
-            "device": _Nothing,
-            "Stream": _Nothing,
-            "Event": _Nothing,
+            "_snapshot": lambda *args, **kwargs: {},
+            "make_graphed_callables": lambda callables, *args, **kwargs: callables,
+            "initial_seed": torch.initial_seed,
             "get_rng_state": lambda device=None: torch.get_rng_state(),
             "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
-        }
-        for name in torch.cuda.__dict__.copy():
-            if name in same:
-                self.put(torch.cuda, name, same[name])
-            elif name.startswith(("memory_", "max_memory_", "utilization", "temperature")):
-                self.put(torch.cuda, name, zero)
-            elif name.startswith(("reset_", "manual_seed", "seed")) or name in (
-                "empty_cache", "init", "ipc_collect", "set_stream",
-                "set_per_process_memory_fraction", "_lazy_init", "check_error",
-            ):  # fmt: skip
-                self.put(torch.cuda, name, nothing)
+            "get_rng_state_all": lambda: [torch.get_rng_state()] * count,
+            "set_rng_state_all": lambda states: torch.set_rng_state(states[current[0]]),
+            "default_generators": (torch.default_generator,) * count,
+            "current_accelerator": lambda *args, **kwargs: torch.device("cuda"),
+            **dict.fromkeys(("current_device", "current_device_index", "current_device_idx"),
+                            lambda: current[0]),
+            **dict.fromkeys(("set_device", "set_device_index", "set_device_idx"), choose),
+            "synchronize": _synchronize,
+            **dict.fromkeys(NOTHING, _Nothing),
+            **dict.fromkeys(DONE, nothing),
+        }  # fmt: skip
+        gpus, own = torch.cuda, getattr(torch, "accelerator", None)
+        for owner in (gpus, gpus.memory, gpus.random, gpus.streams, gpus.graphs, gpus.nvtx,
+                      gpus.profiler, own):  # fmt: skip
+            for name in dir(owner) if owner else ():
+                if owner is own and name == "get_device_capability":  # it is a table of dtypes
+                    continue
+                if name in same:
+                    self.put(owner, name, same[name])
+                elif name.startswith(ZERO):
+                    self.put(owner, name, zero)
+                elif name.startswith(("reset_", "manual_seed", "seed", "caching_allocator_")):
+                    self.put(owner, name, nothing)
+                elif name.endswith(("Tensor", "Storage")) and hasattr(torch, name):
+                    self.put(owner, name, getattr(torch, name))
+        for name in ("Event", "Stream"):
+            self.put(torch, name, _Nothing)
         self.put(torch.Tensor, "record_stream", nothing)
-        own = getattr(torch, "accelerator", None)
-        if own is not None:
-            for name in ("is_available", "device_count", "current_stream"):
-                self.put(own, name, same[name])
-            for name in ("set_device_index", "set_device_idx", "set_stream"):
-                self.put(own, name, choose)
-            for name in ("current_device_index", "current_device_idx"):
-                self.put(own, name, same["current_device"])
-            self.put(own, "synchronize", _synchronize)
-            self.put(own, "device_index", _Nothing)
-            self.put(own, "empty_cache", nothing)
-            self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
+        self.put(torch.version, "cuda", torch.version.cuda or "12.8")
 
     def move_modules(self):
         """Modules, files, loaders and regions of another dtype."""
@@ -4100,16 +4165,49 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             region, "cpu" if _is_gpu(device_type) else device_type, *args, **kwargs
         )
         self.put(torch.autocast, "__init__", casts)
-        enabled = torch.is_autocast_enabled
-        self.put(
-            torch, "is_autocast_enabled",
-            lambda device="cpu": enabled("cpu" if _is_gpu(device) else device),
-        )
-        load = torch.load
+        for name in ("is_autocast_enabled", "get_autocast_dtype"):
+            ask = getattr(torch, name, None)
+            self.put(
+                torch, name, lambda device="cpu", ask=ask: ask("cpu" if _is_gpu(device) else device)
+            )
+        self.put(torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu"))
+        load, own_type = torch.load, torch.set_default_tensor_type
         self.put(
             torch, "load",
-            lambda *args, map_location=None, **kwargs: load(*args, map_location="cpu", **kwargs),
+            lambda f, map_location=None, *args, **kwargs: load(f, "cpu", *args, **kwargs),
         )
+        self.put(torch, "set_default_tensor_type", lambda kind: own_type(_moved(kind)))
+        from torch.utils._device import DeviceContext as context
+
+        enter = context.__init__
+        self.put(
+            context, "__init__",
+            lambda own, device: enter(own, "cpu" if type(device) is int else _moved(device)),
+        )
+        base = torch.Generator
+        new = lambda kind, device="cpu": base.__new__(kind, device=_moved(device))
+        self.put(torch, "Generator", _OfAnyRank("Generator", (base,), {"__new__": new}))
+        self.run_eagerly()
+        for owner, name in (
+            (torch.autograd, "_engine_run_backward"), (threading.Thread, "_bootstrap_inner"),
+        ):  # fmt: skip
+            self.put(owner, name, self.again(getattr(owner, name)))
+        parallel = sys.modules["torch.nn.parallel.data_parallel"]
+        self.put(parallel, "_get_available_device_type", lambda: None)  # it runs the module itself
+        self.put(
+            torch.nn.parallel, "data_parallel",
+            lambda module, inputs, *args, module_kwargs=None, **kwargs: module(
+                *(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {})
+            ),
+        )
+        optimizer = torch.optim.Optimizer
+        optimize = optimizer.__init__
+
+        def uncaptured(own, params, defaults):
+            off = {"capturable": False} if "capturable" in defaults else {}
+            optimize(own, params, {**defaults, **off})
+
+        self.put(optimizer, "__init__", uncaptured)
         loader = torch.utils.data.DataLoader
         start = loader.__init__
 
@@ -4119,6 +4217,33 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
             start(given, *args, **kwargs)
 
         own.put(loader, "__init__", loads)
+
+    def again(self, function):
+        """A function in which this mode is active: the call of backward has taken it off, and
+        each thread has modes of its own."""
+        mode = torch.overrides.TorchFunctionMode
+
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            mode.__enter__(self)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                mode.__exit__(self, None, None, None)
+
+        return run
+
+    def run_eagerly(self):
+        """A compiler would ask for the GPU, also before the step that is recorded."""
+        make = torch.compile
+
+        def made(*args, **kwargs):
+            result = make(*args, **kwargs)
+            if hasattr(torch.compiler, "set_stance"):
+                torch.compiler.set_stance("force_eager")
+            return result
+
+        self.put(torch, "compile", made)
 
     def move_processes(self):
         """nccl is gloo, and a mesh of GPUs one of CPUs."""
@@ -4150,6 +4275,17 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         self.put(dist, "init_device_mesh", mesh.init_device_mesh)
         parallel = torch.nn.parallel.DistributedDataParallel
         self.put(parallel, "__init__", without(parallel.__init__, "device_ids", "output_device"))
+        self.put(parallel, "_passing_sync_batchnorm_handle", lambda own, module: None)
+        self.put(torch.nn.SyncBatchNorm, "forward", _normalize)
+        spawn = torch.multiprocessing.spawn
+
+        def spawned(fn, args=(), nprocs=1, *more, **kwargs):
+            """One process for each GPU: this is one of them."""
+            if nprocs != torch.cuda.device_count():
+                return spawn(fn, args, nprocs, *more, **kwargs)
+            return fn(torch.cuda.current_device(), *args)
+
+        self.put(torch.multiprocessing, "spawn", spawned)
 
     @staticmethod
     def backend(value):

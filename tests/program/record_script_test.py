@@ -7,6 +7,7 @@ and scripts that fail. Skipped (77) where PyTorch is not installed.
 
 import gzip
 import json
+import pathlib
 import sys
 import unittest
 
@@ -103,6 +104,70 @@ dist.all_reduce(total, group=mesh.get_group())
 optimizer.step()
 """
 
+# As authors write it: all of it is PyTorch's public interface for GPUs.
+GPU_USES = """
+import copy, io, threading, torch
+from torch.utils.checkpoint import checkpoint
+torch.set_default_device("cuda")
+torch.cuda.manual_seed_all(0)
+draw = torch.Generator(device="cuda").manual_seed(1)
+x = torch.rand(6, 8, generator=draw).type("torch.cuda.FloatTensor")
+assert x.is_cuda and torch.cuda.FloatTensor(2, 3).shape == (2, 3)
+layer = torch.nn.Linear(8, 4)
+model = torch.compile(torch.nn.DataParallel(layer).cuda())
+with torch.no_grad():
+    model(x)
+file = io.BytesIO()
+torch.save(layer.state_dict(), file)
+layer.load_state_dict(torch.load(io.BytesIO(file.getvalue()), torch.device("cuda")))
+torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+moved = []
+thread = threading.Thread(target=lambda: moved.append(x.cuda(non_blocking=True)))
+thread.start()
+thread.join()
+torch.cuda.current_stream().record_event().wait()
+ema = copy.deepcopy(layer)
+optimizer = torch.optim.Adam(layer.parameters(), capturable=True)
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("cuda", dtype=torch.float16):
+    y = checkpoint(lambda x: model(x) * torch.ones(4, device="cuda"), moved[0], use_reentrant=False)
+scaler.scale(y.float().square().mean()).backward()
+scaler.step(optimizer)
+scaler.update()
+with torch.no_grad():
+    for a, b in zip(ema.parameters(), layer.parameters()):
+        a.copy_(0.9 * a + 0.1 * b)
+print("made")
+"""
+
+# Statistics of all ranks, which have rows in different numbers, are those of the whole batch.
+GPU_NORM = """
+import copy, os, torch, torch.distributed as dist
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device("cuda:%d" % rank)
+assert torch.cuda.current_device() == rank
+
+def main(gpu, ranks):
+    dist.init_process_group("nccl")
+    torch.manual_seed(0)
+    whole, weights = torch.randn(6, 3, 2, 2), torch.randn(6, 3, 2, 2)
+    one = torch.nn.BatchNorm2d(3)
+    many = torch.nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(one)).cuda(gpu)
+    own = slice(0, 2) if gpu == 0 else slice(2, 6)
+    x, whole = whole[own].clone().requires_grad_(), whole.requires_grad_()
+    y, z = many(x), one(whole)
+    (y * weights[own]).sum().backward()
+    (z * weights).sum().backward()
+    dist.all_reduce(many.weight.grad)
+    for a, b in ((y, z[own]), (x.grad, whole.grad[own]), (many.weight.grad, one.weight.grad),
+                 (many.running_mean, one.running_mean), (many.running_var, one.running_var)):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+    print("right", flush=True)
+    torch.optim.SGD(many.parameters(), 0.1).step()
+
+torch.multiprocessing.spawn(main, args=(2,), nprocs=torch.cuda.device_count())
+"""
+
 # The mesh makes the process group, and PyTorch has no rule for the attention of CPUs.
 GPU_MESH = """
 import os, torch
@@ -115,6 +180,9 @@ y = torch.nn.functional.scaled_dot_product_attention(q @ w, k, v, is_causal=True
 y.square().mean().backward()
 torch.optim.SGD([w], 0.1).step()
 """
+
+
+RECORDINGS = pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings"
 
 
 class Scripts(program.Program):
@@ -190,6 +258,24 @@ for _ in range(2):
         self.assertEqual(code, 1)
         self.assertIn("shardlab record --on-cpu train.py", errors)
 
+    def test_what_scripts_for_gpus_use_is_there(self):
+        code, output, errors = self.record(GPU_USES, "--on-cpu")
+        self.assertEqual((code, output), (0, "made\n"), errors)
+        self.is_right()
+        self.assertNotIn("not judged", self.fine("replay", "step.json.gz"))
+        code, output, errors = self.record(GPU_NORM, "--on-cpu", "--ranks", "2", "--processes")
+        self.assertEqual((code, output.count("right\n")), (0, 2), errors)
+
+    def test_ranks_that_step_other_parameters_keep_calls_of_their_own(self):
+        """They make calls of one form, on parameters that all of them have."""
+        script = str(RECORDINGS / "mistakes/unsent/unsent.py")
+        command = ("blame", "--python", program.warm_python(), "--ranks", "2", "--processes")
+        code, output, errors = self.shardlab(*command, script)
+        self.assertEqual(code, 0, output + errors)
+        code, output, errors = self.shardlab(*command, script, "not_sent")
+        self.assertEqual(code, 1, output + errors)
+        self.assertIn("rank 0 has A's; rank 1 has it as it was before the step", output)
+
     def test_ranks_that_end_without_a_step_do_not_hang(self):
         code, _, errors = self.record("raise SystemExit\n", "--ranks", "2", "--processes")
         self.assertEqual(code, 1)
@@ -210,7 +296,7 @@ for _ in range(2):
         self.assertFalse(any("data_left_out" in event for event in given.values()))
 
     def test_one_process_and_ranks_are_recorded_and_compared(self):
-        folder = program.pathlib.Path(sys.argv[2]).resolve() / "tests/golden/recordings/mistakes"
+        folder = RECORDINGS / "mistakes"
         command = ("blame", "--python", program.warm_python(), "--ranks", "2", "--processes")
         code, output, errors = self.shardlab(*command, folder / "masked/vocab.py")
         self.assertEqual(code, 0, errors)

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/core/expression.h"
 #include "ops/family.h"
 #include "schema/aten_schemas.h"
 #include "schema/list_element.h"
@@ -150,6 +151,21 @@ Results zeros_of_list(Calls& calls, const Arguments& args) {
   return {Argument(std::move(zeros))};
 }
 
+/// _amp_update_scale_(self, growth_tracker, found_inf, growth, backoff, interval): a scale that is
+/// infinite is not taken.
+Results next_scale(Calls& calls, const Arguments& args) {
+  const Expression scale(calls, args[0].tensor()), tracker(calls, args[1].tensor());
+  const Expression found = Expression(calls, args[2].tensor()).gt(0.0);
+  const Expression grown = scale.with("aten::mul.Scalar", args[3]);
+  const Expression smaller = scale.with("aten::mul.Scalar", args[4]);
+  const Expression steps = tracker.with("aten::add.Scalar", 1), full = steps.eq(args[5]);
+  const Expression larger = (full && grown.of("aten::isfinite")).choose(grown, scale);
+  calls("aten::copy_", {scale.value(), found.choose(smaller, larger).value()});
+  const Expression kept = steps.filled(found || full, 0);
+  calls("aten::copy_", {tracker.value(), kept.value()});
+  return {args[0]};
+}
+
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
 // clang-format off
@@ -157,6 +173,7 @@ constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_"_op, meta_nothing, kNone, {}, {},
      "the handler shares the note of what is not finite (D-62)",
      kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
+    composite("_amp_update_scale_"_op, next_scale, "each element by itself", kNotDifferentiable),
     composite("_foreach_addcdiv_.Tensor"_op, numbers_from_tensor<"addcdiv_">,
               "each element by itself", kDataDependent),
     composite("_foreach_addcmul_.Tensor"_op, numbers_from_tensor<"addcmul_">,
