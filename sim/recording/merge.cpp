@@ -130,15 +130,22 @@ class Merger {
     if (any(is_message_line)) return false;
     if (any([](const Json& event) { return event.at("k") == "mesh"; })) return true;
     const auto& first = ranks_[0].events;
+    std::set<Json>
+        inputs;  // their names: a parameter that rank 0 has may be another rank's to step
+    for (const Json& event : first) {
+      if (event.at("k") == "input") inputs.insert(event.value("name", Json()));
+    }
     return std::ranges::all_of(ranks_, [&](const RankFile& file) {
-      return std::ranges::equal(file.events, first, [](const Json& a, const Json& b) {
+      return std::ranges::equal(file.events, first, [&](const Json& a, const Json& b) {
         const auto results = [](const Json& event, const char* key) {
           return event.value(key, Json::array()).size();
         };
         // Groups are numbered in the order of their use.
         const bool groups =
             a.at("k") == "group" && a.value("ranks", Json()) == b.value("ranks", Json());
-        if (groups && a.value("name", Json()) != b.value("name", Json())) return false;
+        const Json name = a.value("name", Json());
+        const bool steps = a.at("k") == "check" && inputs.contains(name);
+        if ((groups || steps) && name != b.value("name", Json())) return false;
         return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json()) &&
                results(a, "out") == results(b, "out") && results(a, "mut") == results(b, "mut");
       });

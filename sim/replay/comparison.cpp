@@ -153,12 +153,11 @@ void RecordingComparison::begin(const RecordedProgram& program) {
   own_numbers_ = events_of_own_numbers(program);
   plain_ = std::ranges::count(program.events, RecordedKind::kModule, &RecordedEvent::kind) == 0;
   micro_batches_.begin(program);
-  std::set<std::int32_t> ended;  // ranks
   for (const RecordedEvent& event : program.events) {
     const bool check = event.kind == RecordedKind::kCheck && !is_gradient_check(event);
-    if (check) ended.insert(event.rank);
+    if (check) stepped_.insert(event.rank);
     // Averages of weights are met behind the step for the first time.
-    const bool average = event.kind == RecordedKind::kConstant && ended.contains(event.rank);
+    const bool average = event.kind == RecordedKind::kConstant && stepped_.contains(event.rank);
     const bool buffer = event.kind == RecordedKind::kInput && !event.batch && !event.requires_grad;
     if (buffer || average) buffers_.insert(event.out[0].id.id);
     if (event.kind != RecordedKind::kBackward) continue;
@@ -270,7 +269,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
   const bool counted = is_buffer_end(point, a_) && all.held == ValueHeld::kTerms;
   if (counted || own) all.held = ValueHeld::kUnknown;
   if (draws(point.op)) told.elements = "it is random, and A and B drew different numbers";
-  if (point.kind == PointKind::kInput) begins_[point.name] = std::move(point.parts);
+  if (point.kind == PointKind::kInput) begins_[point.name] = point;
   point.parts.clear();
   if (says_nothing(point, all, from)) return;
   settle(point, std::move(all), told, from);
@@ -286,7 +285,7 @@ void RecordingComparison::tell_step(const ComparedPoint& point, const PointPart&
   const auto own = begins_.find(point.name);
   const bool replicas = point.kind == PointKind::kEnd && has_one_size(point.parts[0], a);
   if (!replicas || own == begins_.end() || !told.elements.empty()) return;
-  told.elements = parting_text(point.parts, own->second);
+  told.elements = parting_text(point.parts, own->second.parts);
 }
 
 // An edit of a loss changes its seed; of the calls that made a loss only the terms are known.
@@ -318,9 +317,10 @@ void RecordingComparison::tell(const ComparedPoint& point, const std::vector<Poi
   const auto whole = a_.find("input " + point.name + "|0");
   const auto own = begins_.find(point.name);
   if (whole == a_.end() || own == begins_.end()) return;
-  told.unchanged =
-      std::ranges::equal(point.parts, own->second, {}, &PointPart::elements, &PointPart::elements);
-  told.elements += changes_text(point.parts, own->second, point.ranks, a[0], whole->second[0]);
+  told.unchanged = std::ranges::equal(point.parts, own->second.parts, {}, &PointPart::elements,
+                                      &PointPart::elements);
+  told.elements +=
+      changes_text(point.parts, own->second.parts, point.ranks, a[0], whole->second[0]);
 }
 
 RecordingBlame RecordingComparison::end() {

@@ -107,6 +107,7 @@ class RecordingComparison {
   Explained explained_by_rank(const ComparedPoint& point, const std::vector<PointPart>& a,
                               bool alike, const Followed& from, double terms);
   bool is_of_step(const ComparedPoint& point) const;
+  bool add_unstepped(ComparedPoint& point) const;
   void tell(const ComparedPoint& point, const std::vector<PointPart>& a, bool alike,
             Told& told) const;
   void see_step(const ComparedPoint& point, const Explained& all, const Told& told,
@@ -131,7 +132,8 @@ class RecordingComparison {
   std::map<std::string, GradientTerms> gradients_;           // by name
   std::set<std::string> wrong_gradients_, right_gradients_;  // the latter as backward leaves them
   std::set<std::string> right_ends_;                         // names
-  std::map<std::string, std::vector<PointPart>> begins_;     // by name: before the step
+  std::map<std::string, ComparedPoint> begins_;              // by name: before the step
+  std::set<std::int32_t> stepped_;                           // ranks that have changed a parameter
   std::set<std::int32_t> buffers_;                           // numbers: they outlast the step
   std::set<std::size_t> own_numbers_;                        // events: another on each rank
   std::optional<double> first_factor_;  // of the first gradient that is no number, in A's

@@ -202,6 +202,13 @@ class BlameRecordings(Program):
                 self.assertIn(first, output.splitlines()[1])
                 self.assertIn(told, output)
 
+    def test_a_parameter_that_a_rank_does_not_write_is_as_it_was(self):
+        one = FILES / "unsent/one.json.gz"
+        self.assertIn("ok: ", self.fine("blame", one, FILES / "unsent/none.json.gz"))
+        output = self.blamed("unsent", "not_sent")
+        self.assertIn("0.weight  unsent.py:31: the first of 4 ", output)
+        self.assertIn("rank 0 has A's; rank 1 has it as it was before the step", output)
+
     def test_a_vocabulary_over_ranks_in_micro_batches(self):
         """A call that is missing is no other call's value; an edit holds in each micro-batch."""
         one = FILES / "tied/one.json.gz"

@@ -109,6 +109,7 @@ constexpr MistakeByHand kMistakesByHand[] = {
      "gradient = gradient * 3    # of the result of aten.div_.Tensor, tables.py:94, and of 10"},
     {"replicas", "not_divided", "head.bias.grad", "", "their sum is 4 times", "loss = loss * 0.5"},
     {"owners", "not_reduced", "", "aten.clamp_.default", "26 of 27 elements differ", ""},
+    {"unsent", "not_sent", "0.weight", "", "rank 1 has it as it was before the step", ""},
     {"sent", "not_divided", "", "aten.nll_loss_forward.default", "is 4 times A's", "loss = loss"},
     {"gathered", "gathered_averaged", "", "aten.slice.Tensor", "0.333333 times A's", "gradient = "},
     {"gathered", "running_of_rank", "left.1", "aten.var.correction", "not what A's call takes", ""},
