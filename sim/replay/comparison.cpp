@@ -129,6 +129,10 @@ bool is_of_call(const ComparedPoint& point) {
          (!point.op.empty() || point.key.starts_with("function "));
 }
 
+bool is_of_step(const ComparedPoint& point, const PointsOfA& a) {
+  return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point, a);
+}
+
 bool is_told(const std::vector<BlamedValue>& wrong, const BlamedValue& value) {
   return std::ranges::any_of(wrong, [&](const BlamedValue& one) {
     return one.point.event == value.point.event && one.point.value == value.point.value;
@@ -245,7 +249,7 @@ void RecordingComparison::judge(ComparedPoint point, double terms) {
     all = {.held = ValueHeld::kScaled, .factor = *factor};
     from.suspect = nullptr;
   }
-  const bool may_be_made_equal = !from.through.empty() || is_of_step(point);
+  const bool may_be_made_equal = !from.through.empty() || is_of_step(point, a_);
   const bool in_groups =
       point.kind == PointKind::kEnd && are_equal_in(all.groups, point.parts, point.ranks);
   const bool made_equal = may_be_made_equal && (in_groups || are_equal(point.parts));
@@ -428,10 +432,6 @@ bool RecordingComparison::may_turn(const ComparedPoint& point, const PointPart& 
   return explain(sure, allowed, point.parts, point.ranks, groups_, true).held == ValueHeld::kRight;
 }
 
-bool RecordingComparison::is_of_step(const ComparedPoint& point) const {
-  return (is_late(point) && point.kind != PointKind::kFlow) || is_parameter(point, a_);
-}
-
 // A parameter after the step that is wrong, and nothing before it but terms of its gradient, took
 // those.
 void RecordingComparison::see_step(const ComparedPoint& point, const Explained& all,
@@ -533,7 +533,7 @@ void RecordingComparison::settle(ComparedPoint point, Explained all, const Told&
     return keep(point, all, from, value);
   }
   ++compared_;
-  if (is_of_step(point)) ends_agree_ = false;
+  if (is_of_step(point, a_)) ends_agree_ = false;
   const bool of_call = is_of_call(point);
   const bool outlasts = of_call && all.held == ValueHeld::kWrong && is_in_place(point.op) &&
                         buffers_.contains(point.value);

@@ -106,8 +106,6 @@ class RecordingComparison {
   void tell_step(const ComparedPoint& point, const PointPart& a, Told& told) const;
   Explained explained_by_rank(const ComparedPoint& point, const std::vector<PointPart>& a,
                               bool alike, const Followed& from, double terms);
-  bool is_of_step(const ComparedPoint& point) const;
-  bool add_unstepped(ComparedPoint& point) const;
   void tell(const ComparedPoint& point, const std::vector<PointPart>& a, bool alike,
             Told& told) const;
   void see_step(const ComparedPoint& point, const Explained& all, const Told& told,

@@ -35,6 +35,26 @@ bool has_elements(const RecordedEvent& event) {
   return several;
 }
 
+// A rank that steps other parameters alone has this one as it was.
+bool add_unstepped(const PointsOfA& a, const std::map<std::string, ComparedPoint>& begins,
+                   const std::set<std::int32_t>& stepped, ComparedPoint& point) {
+  const auto own = begins.find(point.name);
+  const auto whole = a.find("input " + point.name + "|0");
+  if (point.kind != PointKind::kEnd || own == begins.end() || whole == a.end()) return false;
+  const std::size_t known = point.ranks.size();
+  for (std::size_t i = 0; i < own->second.parts.size(); ++i) {
+    const std::size_t rank = own->second.ranks[i];
+    const std::vector<double>& begin = own->second.parts[i].elements;
+    const bool steps = stepped.contains(static_cast<std::int32_t>(rank));
+    const bool here = std::ranges::find(point.ranks, rank) != point.ranks.end();
+    if (!steps || here || begin.empty() || begin != whole->second[0].elements) continue;
+    const auto at = std::ranges::upper_bound(point.ranks, rank) - point.ranks.begin();
+    point.ranks.insert(point.ranks.begin() + at, rank);
+    point.parts.insert(point.parts.begin() + at, own->second.parts[i]);
+  }
+  return point.ranks.size() > known;
+}
+
 }  // namespace
 
 void RecordingComparison::flow(const RecordedProgram& program, std::size_t at) {
@@ -113,25 +133,6 @@ void RecordingComparison::follow_message(const RecordedProgram& program, const R
 }
 
 // A gradient as it is in the end is what was written last.
-// A rank that steps other parameters alone has this one as it was.
-bool RecordingComparison::add_unstepped(ComparedPoint& point) const {
-  const auto own = begins_.find(point.name);
-  const auto whole = a_.find("input " + point.name + "|0");
-  if (point.kind != PointKind::kEnd || own == begins_.end() || whole == a_.end()) return false;
-  const std::size_t known = point.ranks.size();
-  for (std::size_t i = 0; i < own->second.parts.size(); ++i) {
-    const std::size_t rank = own->second.ranks[i];
-    const std::vector<double>& begin = own->second.parts[i].elements;
-    const bool steps = stepped_.contains(static_cast<std::int32_t>(rank));
-    const bool here = std::ranges::find(point.ranks, rank) != point.ranks.end();
-    if (!steps || here || begin.empty() || begin != whole->second[0].elements) continue;
-    const auto at = std::ranges::upper_bound(point.ranks, rank) - point.ranks.begin();
-    point.ranks.insert(point.ranks.begin() + at, rank);
-    point.parts.insert(point.parts.begin() + at, own->second.parts[i]);
-  }
-  return point.ranks.size() > known;
-}
-
 void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPoint& point) {
   if (point.kind == PointKind::kGradient) return writers_.forget(point.value);
   const bool no_place = is_loss(point) || program.events[point.event].place < 0;
@@ -144,10 +145,9 @@ void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPo
       point.op = event.op;
     }
   }
-  if (add_unstepped(point)) {
-    if (const auto writer = writers_.last(point.value))
-      point.place = place_of(program, program.events[*writer]);
-  }
+  const auto stepped = writers_.last(point.value);
+  if (add_unstepped(a_, begins_, stepped_, point) && stepped)
+    point.place = place_of(program, program.events[*stepped]);
   if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad")) return;
   leave_out_unused(program, writers_, point);
   const auto writer = writers_.last(point.value);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""A Python that has imported PyTorch before: it takes seconds, and tests start it hundreds of times.
+"""A Python that has imported PyTorch before: that takes seconds, and tests start it hundreds of
+times.
 
-    warm_python.py --serve SOCKET                imports it; each program is then a fork of this process
-    warm_python.py PYTHON SOCKET [-m] PROGRAM    asks for one as PYTHON, and ends as it ends
+    warm_python.py --serve SOCKET
+    warm_python.py PYTHON SOCKET [-m] PROGRAM [WORD...]
 
-The second has the place of python in a command. The program gets its words, folder, environment and
-open files; signals reach it, and it ends with this process. It runs at the top of the server as a
-program does, so that the interpreter ends it. Tests of imports take python itself.
+The first imports PyTorch; each program is then a fork of it. The second has the place of python in
+a command: it asks for one, and ends as it ends. The program gets its words, folder, environment and
+open files; signals reach it, and it ends with its asker. It runs at the top of its process, as a
+program does. Tests of imports take python itself.
 """
 
 import json

@@ -4,8 +4,9 @@
     alone_test.py BUILD [--all]
 
 In a batch a file may live on the includes of its neighbours. The rooms change with every commit,
-and the file of a room when it was its turn; files that differ from the last commit, and those that the latest commits changed, are
-compiled as well, up to twenty. `--all` compiles every file, which takes a quarter of an hour.
+and the file of a room when it was its turn; files that differ from the last commit, and those that
+the latest commits changed, are compiled as well, up to twenty. `--all` compiles every file, which
+takes a quarter of an hour.
 """
 
 import concurrent.futures

@@ -270,5 +270,25 @@ TEST_CASE("D-22 errors after propagation are passed on") {
   });
 }
 
+// Beside PyTorch 2.15: the scale and the count of steps after each of these.
+TEST_CASE("D-62 the scale of a loss grows after so many finite steps, and shrinks at another") {
+  const Values cases[] = {{65536, 0, 0, 65536, 1},
+                          {65536, 0, 1, 32768, 0},
+                          {4, 1, 0, 8, 0},
+                          {3e38, 1, 0, static_cast<double>(3e38F), 0}};
+  OpMesh({1}).run([&](RankContext&) {
+    for (const Values& one : cases) {
+      const DTensor scale = plain({1}, {one[0]}), found_inf = plain({1}, {one[2]});
+      const DTensor tracker =
+          ops()("aten::_to_copy", {plain({1}, {one[1]}), DType::kI32})[0].tensor();
+      const Results same =
+          ops()("aten::_amp_update_scale_", {scale, tracker, found_inf, 2.0, 0.5, 2});
+      CHECK(same[0].tensor().is_same(scale));
+      CHECK(read_doubles(scale.local())[0] == one[3]);
+      CHECK(read_doubles(tracker.local())[0] == one[4]);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace shardlab

@@ -43,7 +43,7 @@ constexpr const char* kRows = "x = \"f64[4, 6@tp]\"";
 
 }  // namespace
 
-TEST_CASE("V-33 what is wrong does not change where its cause is not asked") {
+TEST_CASE("V-33 a value is wrong whether or not its cause is asked for") {
   const Scenario scenario = test::scenario_of(
       "[mesh]\ntp = 2\n[inputs]\nx = \"f64[4, 6@tp]\"\n[program]\ncode = \"\"\"\n"
       "p = F.softmax(x.to_local(), dim=1)\ny = from_local(p, mesh=mesh, tp=S(1))\n\"\"\"\n");
