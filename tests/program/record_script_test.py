@@ -276,6 +276,20 @@ for _ in range(2):
         self.assertEqual(code, 1, output + errors)
         self.assertIn("rank 0 has A's; rank 1 has it as it was before the step", output)
 
+    def test_what_follows_a_pooling_with_channels_last_is_judged(self):
+        """Its kernel gives its result other strides, which no op shows."""
+        code, _, errors = self.record(MODEL.replace("torch.nn.Linear(8, 16)", """
+            torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+            torch.nn.Linear(8, 16)""") + """
+x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last)
+model.to(memory_format=torch.channels_last)(x).square().mean().backward()
+torch.optim.SGD(model.parameters(), 0.1).step()
+""")
+        self.assertEqual(code, 0, errors)
+        self.is_right()
+        self.assertNotIn("not judged", self.fine("replay", "step.json.gz"))
+        self.fine("run", "step.json.gz", "--mesh", "dp=2", "--plan", "fsdp")
+
     def test_ranks_that_end_without_a_step_do_not_hang(self):
         code, _, errors = self.record("raise SystemExit\n", "--ranks", "2", "--processes")
         self.assertEqual(code, 1)

@@ -33,6 +33,7 @@ class _Calls:
             if last > first:
                 event["seq"] = [first, last]
                 self.distinguish_views(func, args, kwargs, result, (first, known))
+            self.see_restrided(event, result)
             self.taking_call = True
             self.name_dtype(event, func, result)
             self.promote(event, func, args, kwargs, result)
@@ -53,6 +54,21 @@ class _Calls:
         if torch.is_autocast_enabled("cpu"):
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
         return event
+
+    def see_restrided(self, call, result):
+        """Results to which a kernel has given other strides, by no op that is seen: an adaptive
+        pooling does it with channels last."""
+        for own in _leaves(result):
+            if type(own) is not torch.Tensor or self.known(own) is not None:
+                continue
+            root = self.roots.get(self.storage_of(own))
+            if root is not None:
+                args = [list(own.shape), list(own.stride()), own.storage_offset()]
+                event = {"k": "local_op", "pass": "fwd"}
+                event.update((key, call[key]) for key in ("m", "p", "c") if key in call)
+                event.update(op="aten.as_strided.default", args=[{"v": root}, *args])
+                event["out"] = [self.result(own)]
+                self.file.put(event)
 
     def distinguish_views(self, func, args, kwargs, result, before):
         """A result that has the elements of an older value, by another way: w.t().t()."""
