@@ -2580,7 +2580,7 @@ class _Calls:
             if last > first:
                 event["seq"] = [first, last]
                 self.distinguish_views(func, args, kwargs, result, (first, known))
-            self.see_restrided(event, result)
+            self.see_restrided(event, result, known)
             self.taking_call = True
             self.name_dtype(event, func, result)
             self.promote(event, func, args, kwargs, result)
@@ -2602,14 +2602,14 @@ class _Calls:
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
         return event
 
-    def see_restrided(self, call, result):
-        """Results to which a kernel has given other strides, by no op that is seen: an adaptive
-        pooling does it with channels last."""
+    def see_restrided(self, call, result, known):
+        """Results of the call's own ops, from number `known` on, to which a kernel has given other
+        strides, by no op that is seen: an adaptive pooling does it with channels last."""
         for own in _leaves(result):
             if type(own) is not torch.Tensor or self.known(own) is not None:
                 continue
             root = self.roots.get(self.storage_of(own))
-            if root is not None:
+            if root is not None and root >= known:
                 args = [list(own.shape), list(own.stride()), own.storage_offset()]
                 event = {"k": "local_op", "pass": "fwd"}
                 event.update((key, call[key]) for key in ("m", "p", "c") if key in call)
