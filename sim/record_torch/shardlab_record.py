@@ -63,15 +63,6 @@ def _interrupted(number, frame):
 if __name__ == "__main__":  # PyTorch takes seconds
     signal.signal(signal.SIGINT, _interrupted)
 
-
-def _no_torch():
-    sys.stderr.write(
-        "error: PyTorch is not installed for this python (%s)\n"
-        "  fix         pip install torch, or name another one: shardlab record --python P\n"
-        % sys.executable
-    )
-    sys.exit(2)
-
 # Made by join.py from the parts in recorder/, which are to be read and changed.
 
 
@@ -304,6 +295,17 @@ def _error(text, fix, code=1):
     return code
 
 
+def _refuse(text, fix):
+    sys.exit(_error(text, fix, 2))
+
+
+def _no_torch():
+    _refuse(
+        "PyTorch is not installed for this python (%s)" % sys.executable,
+        "pip install torch, or name another one: shardlab record --python P",
+    )
+
+
 def _interruptible(run):
     """Its code; a job that is interrupted has ended its ranks, and says so in a line."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -359,23 +361,26 @@ def _given(words):
     if given.module:
         given.script, given.arguments = given.module[0], given.module[1:]
     if given.script is None:
-        sys.exit(_error("there is no script to record", "shardlab record train.py", 2))
+        _refuse("there is no script to record", "shardlab record train.py")
     if not given.module and not os.path.isfile(given.script):
         fix = "name a file, or a module: shardlab record -m package.train"
-        sys.exit(_error("%s: no such script" % given.script, fix, 2))
+        _refuse("%s: no such script" % given.script, fix)
     if given.ranks < 1:
-        sys.exit(_error("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2", 2))
+        _refuse("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2")
     folder = os.path.dirname(os.path.abspath(given.out))
     if not os.access(folder, os.W_OK):
-        sys.exit(_error("%s cannot be written" % given.out, "--out with another folder", 2))
+        _refuse("%s cannot be written" % given.out, "--out with another folder")
     given.follow = True
     return given
 
 
 def _launched(given, words):
     """The code of a command whose script runs in other processes; None if it runs in this one."""
-    launch = _blame if given.blame else _processes
-    if not given.blame and (not given.processes or given.ranks == 1 or "RANK" in os.environ):
+    if given.blame:
+        launch = _blame
+    elif given.processes and given.ranks > 1 and "RANK" not in os.environ:
+        launch = _processes
+    else:
         return None
     if importlib.util.find_spec("torch") is None:
         _no_torch()
@@ -3005,9 +3010,10 @@ class _AtImport:
         self.together = together
 
     def __enter__(self):
-        sys.meta_path.insert(0, self)
         if "spmd_types" in sys.modules:  # PyTorch has imported it before the script
             self.watch()
+        else:
+            sys.meta_path.insert(0, self)
 
     def __exit__(self, *error):
         if self in sys.meta_path:
@@ -3993,6 +3999,11 @@ def _moved(value):
     return torch.device("cpu") if _is_gpu(value) else value
 
 
+def _placed(device):
+    """As _moved(), and where a number is that of a GPU."""
+    return torch.device("cpu") if type(device) is int else _moved(device)
+
+
 def _normalize(own, x):
     """SyncBatchNorm, which PyTorch has for GPUs alone: sums of all ranks by ops with gradients."""
     group = (own.process_group or dist.group.WORLD) if dist.is_initialized() else None
@@ -4059,11 +4070,11 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if func == torch.Tensor.is_cuda.__get__ and self.is_asked_by_script():
             return args[0].device.type == "cpu"
         args = [_moved(value) for value in args]
-        if name == "to" and len(args) > 1 and type(args[1]) is int:
-            args[1] = torch.device("cpu")
+        if name == "to" and len(args) > 1:
+            args[1] = _placed(args[1])
         kwargs = {key: _moved(value) for key, value in (kwargs or {}).items()}
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = torch.device("cpu")
+        if "device" in kwargs:
+            kwargs["device"] = _placed(kwargs["device"])
         kwargs.pop("pin_memory", None)
         if name == "scaled_dot_product_attention":
             torch.backends.cuda.enable_math_sdp(True)  # CPUs lack some of the others
@@ -4171,7 +4182,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         to = module.to
 
         def move(own, *args, **kwargs):
-            args = [torch.device("cpu") if type(x) is int else _moved(x) for x in args]
+            args = [_placed(x) for x in args]
             return to(own, *args, **{key: _moved(x) for key, x in kwargs.items()})
 
         self.put(module, "to", move)
@@ -4196,10 +4207,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         from torch.utils._device import DeviceContext as context
 
         enter = context.__init__
-        self.put(
-            context, "__init__",
-            lambda own, device: enter(own, "cpu" if type(device) is int else _moved(device)),
-        )
+        self.put(context, "__init__", lambda own, device: enter(own, _placed(device)))
         base = torch.Generator
         new = lambda kind, device="cpu": base.__new__(kind, device=_moved(device))
         self.put(torch, "Generator", _OfAnyRank("Generator", (base,), {"__new__": new}))

@@ -143,9 +143,9 @@ class Merger {
         // Groups are numbered in the order of their use.
         const bool groups =
             a.at("k") == "group" && a.value("ranks", Json()) == b.value("ranks", Json());
-        const Json name = a.value("name", Json());
-        const bool steps = a.at("k") == "check" && inputs.contains(name);
-        if ((groups || steps) && name != b.value("name", Json())) return false;
+        const auto name = [](const Json& event) { return event.value("name", Json()); };
+        const bool steps = a.at("k") == "check" && inputs.contains(name(a));
+        if ((groups || steps) && name(a) != name(b)) return false;
         return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json()) &&
                results(a, "out") == results(b, "out") && results(a, "mut") == results(b, "mut");
       });

@@ -95,10 +95,10 @@ enum class Edited { kGradients, kFirst, kAlike, kPlace, kLine };
 
 // The lines that make the value right.
 std::string edit_text(const ComparedPoint& point, const Explained& cause, std::size_t places) {
-  const bool gradient = is_gradient(point) || point.name.ends_with(".grad");
-  const std::string name = gradient                        ? "gradient"
-                           : point.kind == PointKind::kEnd ? "parameter"
-                                                           : "y";
+  const bool end = point.kind == PointKind::kEnd;
+  const std::string name = is_stepped(point)           ? "parameter"
+                           : is_gradient(point) || end ? "gradient"
+                                                       : "y";
   std::string text;
   if (cause.held == ValueHeld::kTerms) {
     std::vector<std::string> groups;
@@ -149,9 +149,7 @@ std::optional<RecordingEdit> edit_of(const RecordingBlame& blame, const Recorded
     add_places(one.point, edit);
     ++points;
   }
-  const bool gradient = first != nullptr && first->name.ends_with(".grad");
-  const bool parameter = first != nullptr && first->kind == PointKind::kEnd && !gradient;
-  if (first == nullptr || (scaled && parameter)) return std::nullopt;
+  if (first == nullptr || (scaled && is_stepped(*first))) return std::nullopt;
   if (what == Edited::kPlace || what == Edited::kLine) {
     if (b.events[first->event].place < 0) return std::nullopt;
     EditPlaces all;

@@ -91,8 +91,7 @@ std::string text_of_missing(const ComparedPoint& point, const PointPart& a) {
 
 // It has no gradient, as an average of weights has none.
 bool is_buffer_end(const ComparedPoint& point, const PointsOfA& a) {
-  return point.kind == PointKind::kEnd && !point.name.ends_with(".grad") &&
-         !a.contains("gradient " + point.name + ".grad|0");
+  return is_stepped(point) && !a.contains("gradient " + point.name + ".grad|0");
 }
 
 // A mask of the words that a rank has is its own, as are their numbers from its first one on, whose

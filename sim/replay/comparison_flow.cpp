@@ -40,7 +40,7 @@ bool add_unstepped(const PointsOfA& a, const std::map<std::string, ComparedPoint
                    const std::set<std::int32_t>& stepped, ComparedPoint& point) {
   const auto own = begins.find(point.name);
   const auto whole = a.find("input " + point.name + "|0");
-  if (point.kind != PointKind::kEnd || own == begins.end() || whole == a.end()) return false;
+  if (own == begins.end() || whole == a.end()) return false;
   const std::size_t known = point.ranks.size();
   for (std::size_t i = 0; i < own->second.parts.size(); ++i) {
     const std::size_t rank = own->second.ranks[i];
@@ -145,15 +145,15 @@ void RecordingComparison::name_writer(const RecordedProgram& program, ComparedPo
       point.op = event.op;
     }
   }
-  const auto stepped = writers_.last(point.value);
-  if (add_unstepped(a_, begins_, stepped_, point) && stepped)
-    point.place = place_of(program, program.events[*stepped]);
-  if (point.kind != PointKind::kEnd || !point.name.ends_with(".grad")) return;
-  leave_out_unused(program, writers_, point);
+  if (point.kind != PointKind::kEnd) return;
+  const bool parameter = is_stepped(point);
+  if (!parameter) leave_out_unused(program, writers_, point);
   const auto writer = writers_.last(point.value);
-  if (!writer) return;
-  point.op = program.events[*writer].op;
+  const bool unstepped = parameter && add_unstepped(a_, begins_, stepped_, point);
+  if (!writer || (parameter && !unstepped)) return;
   point.place = place_of(program, program.events[*writer]);
+  if (parameter) return;
+  point.op = program.events[*writer].op;
   point.event = *writer;
 }
 

@@ -350,6 +350,10 @@ bool is_gradient(const ComparedPoint& point) {
   return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
 }
 
+bool is_stepped(const ComparedPoint& point) {
+  return point.kind == PointKind::kEnd && !point.name.ends_with(".grad");
+}
+
 bool is_loss(const ComparedPoint& point) { return point.key.starts_with("loss "); }
 
 ComparedPoint of_rank(const ComparedPoint& point, std::size_t i) {

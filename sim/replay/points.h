@@ -55,6 +55,8 @@ bool is_key_by_line(const std::string& key);
 
 /// A gradient on its way, or as backward leaves it.
 bool is_gradient(const ComparedPoint& point);
+/// A parameter after the step, and not its gradient.
+bool is_stepped(const ComparedPoint& point);
 /// A loss that backward begins with, apart from the call that made it.
 bool is_loss(const ComparedPoint& point);
 /// The same with one rank's part alone, by its place among the ranks.

@@ -54,6 +54,11 @@ def _moved(value):
     return torch.device("cpu") if _is_gpu(value) else value
 
 
+def _placed(device):
+    """As _moved(), and where a number is that of a GPU."""
+    return torch.device("cpu") if type(device) is int else _moved(device)
+
+
 def _normalize(own, x):
     """SyncBatchNorm, which PyTorch has for GPUs alone: sums of all ranks by ops with gradients."""
     group = (own.process_group or dist.group.WORLD) if dist.is_initialized() else None
@@ -120,11 +125,11 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if func == torch.Tensor.is_cuda.__get__ and self.is_asked_by_script():
             return args[0].device.type == "cpu"
         args = [_moved(value) for value in args]
-        if name == "to" and len(args) > 1 and type(args[1]) is int:
-            args[1] = torch.device("cpu")
+        if name == "to" and len(args) > 1:
+            args[1] = _placed(args[1])
         kwargs = {key: _moved(value) for key, value in (kwargs or {}).items()}
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = torch.device("cpu")
+        if "device" in kwargs:
+            kwargs["device"] = _placed(kwargs["device"])
         kwargs.pop("pin_memory", None)
         if name == "scaled_dot_product_attention":
             torch.backends.cuda.enable_math_sdp(True)  # CPUs lack some of the others
@@ -232,7 +237,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         to = module.to
 
         def move(own, *args, **kwargs):
-            args = [torch.device("cpu") if type(x) is int else _moved(x) for x in args]
+            args = [_placed(x) for x in args]
             return to(own, *args, **{key: _moved(x) for key, x in kwargs.items()})
 
         self.put(module, "to", move)
@@ -257,10 +262,7 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         from torch.utils._device import DeviceContext as context
 
         enter = context.__init__
-        self.put(
-            context, "__init__",
-            lambda own, device: enter(own, "cpu" if type(device) is int else _moved(device)),
-        )
+        self.put(context, "__init__", lambda own, device: enter(own, _placed(device)))
         base = torch.Generator
         new = lambda kind, device="cpu": base.__new__(kind, device=_moved(device))
         self.put(torch, "Generator", _OfAnyRank("Generator", (base,), {"__new__": new}))

@@ -227,6 +227,17 @@ def _error(text, fix, code=1):
     return code
 
 
+def _refuse(text, fix):
+    sys.exit(_error(text, fix, 2))
+
+
+def _no_torch():
+    _refuse(
+        "PyTorch is not installed for this python (%s)" % sys.executable,
+        "pip install torch, or name another one: shardlab record --python P",
+    )
+
+
 def _interruptible(run):
     """Its code; a job that is interrupted has ended its ranks, and says so in a line."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -282,23 +293,26 @@ def _given(words):
     if given.module:
         given.script, given.arguments = given.module[0], given.module[1:]
     if given.script is None:
-        sys.exit(_error("there is no script to record", "shardlab record train.py", 2))
+        _refuse("there is no script to record", "shardlab record train.py")
     if not given.module and not os.path.isfile(given.script):
         fix = "name a file, or a module: shardlab record -m package.train"
-        sys.exit(_error("%s: no such script" % given.script, fix, 2))
+        _refuse("%s: no such script" % given.script, fix)
     if given.ranks < 1:
-        sys.exit(_error("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2", 2))
+        _refuse("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2")
     folder = os.path.dirname(os.path.abspath(given.out))
     if not os.access(folder, os.W_OK):
-        sys.exit(_error("%s cannot be written" % given.out, "--out with another folder", 2))
+        _refuse("%s cannot be written" % given.out, "--out with another folder")
     given.follow = True
     return given
 
 
 def _launched(given, words):
     """The code of a command whose script runs in other processes; None if it runs in this one."""
-    launch = _blame if given.blame else _processes
-    if not given.blame and (not given.processes or given.ranks == 1 or "RANK" in os.environ):
+    if given.blame:
+        launch = _blame
+    elif given.processes and given.ranks > 1 and "RANK" not in os.environ:
+        launch = _processes
+    else:
         return None
     if importlib.util.find_spec("torch") is None:
         _no_torch()

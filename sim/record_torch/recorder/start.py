@@ -62,12 +62,3 @@ def _interrupted(number, frame):
 
 if __name__ == "__main__":  # PyTorch takes seconds
     signal.signal(signal.SIGINT, _interrupted)
-
-
-def _no_torch():
-    sys.stderr.write(
-        "error: PyTorch is not installed for this python (%s)\n"
-        "  fix         pip install torch, or name another one: shardlab record --python P\n"
-        % sys.executable
-    )
-    sys.exit(2)

@@ -16,9 +16,10 @@ class _AtImport:
         self.together = together
 
     def __enter__(self):
-        sys.meta_path.insert(0, self)
         if "spmd_types" in sys.modules:  # PyTorch has imported it before the script
             self.watch()
+        else:
+            sys.meta_path.insert(0, self)
 
     def __exit__(self, *error):
         if self in sys.meta_path:

@@ -14,11 +14,11 @@ namespace {
 
 // The first line of `code` is line 7 where `inputs` has one line.
 ScenarioResult judged(const std::string& inputs, const std::string& code,
-                      const std::string& mesh = "tp = 2") {
+                      const std::string& mesh = "tp = 2", const ScenarioOptions& options = {}) {
   return run_scenario(
       test::scenario_of(fmt::format(
           "[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = \"\"\"\n{}\"\"\"\n", mesh, inputs, code)),
-      all_ops(), {});
+      all_ops(), options);
 }
 
 const ValueReport* first_wrong(const ScenarioResult& result) {
@@ -44,13 +44,13 @@ constexpr const char* kRows = "x = \"f64[4, 6@tp]\"";
 }  // namespace
 
 TEST_CASE("V-33 a value is wrong whether or not its cause is asked for") {
-  const Scenario scenario = test::scenario_of(
-      "[mesh]\ntp = 2\n[inputs]\nx = \"f64[4, 6@tp]\"\n[program]\ncode = \"\"\"\n"
-      "p = F.softmax(x.to_local(), dim=1)\ny = from_local(p, mesh=mesh, tp=S(1))\n\"\"\"\n");
   for (const bool explain : {true, false}) {
     ScenarioOptions options;
     options.explain = explain;
-    const ScenarioResult result = run_scenario(scenario, all_ops(), options);
+    const ScenarioResult result = judged(kRows,
+                                         "p = F.softmax(x.to_local(), dim=1)\n"
+                                         "y = from_local(p, mesh=mesh, tp=S(1))\n",
+                                         "tp = 2", options);
     const ValueReport* wrong = first_wrong(result);
     REQUIRE(wrong != nullptr);
     CHECK(wrong->name == "y");
